@@ -110,6 +110,20 @@ impl SharedHeap {
         Ok(section)
     }
 
+    /// Enters the critical section if no process has the lock; `None` if one has.
+    pub(crate) fn try_enter(&self) -> Result<Option<Section<'_>>, Error> {
+        let me = self.attached()?;
+        let header = self.mapping.header();
+        if !header.lock.try_acquire(me) {
+            return Ok(None);
+        }
+        let mut section = Section { heap: self };
+        if header.live.epoch() != section.view().epoch {
+            section.view().refresh(&self.mapping)?;
+        }
+        Ok(Some(section))
+    }
+
     /// Returns this process's identity, attached.
     #[inline(always)]
     pub(crate) fn attached(&self) -> Result<Identity, Error> {

@@ -98,6 +98,7 @@ impl SharedHeap {
         let placement = section.engine().check().map_err(|violation| Error::violated(violation, base));
         if let Err(found) = placement.and_then(|()| slabs::check(section.mapping(), section.engine())) {
             section.view().refuse(&found);
+            self.lane.refuse();
             return Err(found);
         }
         processes::check_counts(section.mapping(), section.engine())?;

@@ -15,6 +15,14 @@ use crate::slabs::{Small, is_slab, size_of_block};
 /// Copying as many bytes takes about as long as taking the lock once more.
 const COPIED_UNDER_THE_LOCK: usize = 4096;
 
+/// What became of a block of the engine that is to hold more or fewer bytes.
+enum Resized {
+    /// It is there, with its contents.
+    At(Offset),
+    /// So many bytes of it are to be copied into another one, and it is to be freed.
+    Uncopied { moved: Offset, holds: usize },
+}
+
 impl SharedHeap {
     /// A block for `bytes` (0 is taken as 1), aligned to the granule; its contents are whatever they were.
     ///
@@ -68,7 +76,11 @@ impl SharedHeap {
         let placed = self.enter()?.allocate(bytes, align);
         match placed {
             Err(Error::Full { .. } | Error::NoSpace { .. }) if self.tidy_slabs()? => {
-                self.enter()?.allocate(bytes, align)
+                // In a slab that was adopted, or where one was.
+                match self.allocate_small(bytes, align)? {
+                    Some(offset) => Ok(offset),
+                    None => self.enter()?.allocate(bytes, align),
+                }
             }
             placed => placed,
         }
@@ -141,19 +153,15 @@ impl SharedHeap {
         if let Some(had) = self.small_size(offset)? {
             return self.resize_small(offset, had, bytes);
         }
-        let (moved, holds) = {
-            let mut section = self.enter()?;
-            match section.resize(offset, bytes) {
-                Err(Error::NoRoom { .. }) => {}
-                resized => return resized.map(|()| offset),
+        let resized = match self.resize_or_place(offset, bytes) {
+            Err(Error::Full { .. } | Error::NoSpace { .. }) if self.tidy_slabs()? => {
+                self.resize_or_place(offset, bytes)?
             }
-            let holds = section.usable_size(offset)?.min(bytes);
-            let moved = section.allocate(bytes, 1)?;
-            if holds <= COPIED_UNDER_THE_LOCK {
-                self.mapping.copy_block(offset, moved, holds);
-                return section.deallocate(offset).map(|()| moved);
-            }
-            (moved, holds)
+            resized => resized?,
+        };
+        let (moved, holds) = match resized {
+            Resized::At(offset) => return Ok(offset),
+            Resized::Uncopied { moved, holds } => (moved, holds),
         };
         self.mapping.copy_block(offset, moved, holds);
         let mut section = self.enter()?;
@@ -162,6 +170,23 @@ impl SharedHeap {
             // Another thread has freed it, against the rules.
             Err(refused) => section.deallocate(moved).and(Err(refused)),
         }
+    }
+
+    /// Makes a block of the engine hold `bytes` where it is, or elsewhere if it is short enough to be copied under the
+    /// lock; otherwise allocates another one for its contents.
+    fn resize_or_place(&self, offset: Offset, bytes: usize) -> Result<Resized, Error> {
+        let mut section = self.enter()?;
+        match section.resize(offset, bytes) {
+            Err(Error::NoRoom { .. }) => {}
+            resized => return resized.map(|()| Resized::At(offset)),
+        }
+        let holds = section.usable_size(offset)?.min(bytes);
+        let moved = section.allocate(bytes, 1)?;
+        if holds > COPIED_UNDER_THE_LOCK {
+            return Ok(Resized::Uncopied { moved, holds });
+        }
+        self.mapping.copy_block(offset, moved, holds);
+        section.deallocate(offset).map(|()| Resized::At(moved))
     }
 
     /// Makes a block of a slab, `had` bytes long, hold `bytes`. Killed before the free, this process has the block twice.

@@ -269,7 +269,7 @@ impl<'h> Publisher<'h, '_> {
         if let (Ok(Outcome::Spare), Some(owned)) = (freed, self.owned.as_deref_mut())
             && self.section.end_slab(small.unit)?
         {
-            owned.classes[small.class()].remove(small.unit);
+            owned.classes[small.class()].remove(mapping, small.unit);
         }
         // Another thread has freed it, against the rules.
         freed.map(drop).map_err(|NotLive| Error::AlreadyFree { offset: old.offset.get() })

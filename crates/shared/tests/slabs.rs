@@ -170,6 +170,44 @@ fn a_full_heap_takes_back_what_slabs_do_not_need() {
     heap.allocate(1 << 20).unwrap();
 }
 
+/// What slabs do not need is taken from them for a block of the policy that is to become longer, too.
+#[test]
+fn a_block_grows_in_a_full_heap_of_empty_slabs() {
+    for policy in PolicyKind::ALL {
+        let spot = Spot::new("slabs");
+        let heap = spot.create(&slabs(of(policy, 1 << 20)));
+        let long = heap.allocate(8000).unwrap();
+        fill(&heap, long, 8000, 7);
+        let mut blocks = Vec::new();
+        while let Ok(block) = heap.allocate(64) {
+            blocks.push(block);
+        }
+        blocks.into_iter().for_each(|block| heap.deallocate(block).unwrap());
+        let longer = heap.resize(long, 300_000).unwrap();
+        assert!(holds(&heap, longer, 8000, 7), "{policy:?}");
+        heap.check().unwrap();
+    }
+}
+
+/// The first blocks above 2 KiB are the policy's; in a full heap they come from slabs that are adopted.
+#[test]
+fn slabs_of_those_who_left_serve_the_first_request() {
+    for bytes in [2000, 3000, 4096] {
+        let spot = Spot::new("slabs");
+        let (heap, other) = (spot.create(&slabs(of(PolicyKind::Best, 1 << 20))), spot.open());
+        let mut blocks = Vec::new();
+        while let Ok(block) = other.allocate(bytes) {
+            blocks.push(block);
+        }
+        // Of each slab, blocks stay.
+        blocks.iter().step_by(2).for_each(|&block| other.deallocate(block).unwrap());
+        other.close().unwrap();
+        while heap.allocate(32 << 10).is_ok() {}
+        assert!(heap.allocate(bytes).is_ok(), "{bytes}");
+        heap.check().unwrap();
+    }
+}
+
 /// Whether each of the others lives is not asked at every call: that is two or three system calls for each.
 #[test]
 fn a_refusal_takes_no_longer_with_more_processes() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::{Spot, fork, growing, kill, of, reap};
 use heapwright_shared::{
-    Access, Condition, Error, Owner, Place, PolicyKind, Settings, SharedHeap, Snapshot, Strangers,
+    Access, Condition, Error, Owner, Place, PolicyKind, Settings, SharedHeap, SmallBlocks, Snapshot, Strangers,
 };
 
 #[test]
@@ -244,20 +244,26 @@ fn every_byte_of_a_segment_at_rest_is_protected() {
 /// The operations would trust the damaged bytes.
 #[test]
 fn a_handle_does_nothing_to_what_it_has_found_damaged() {
-    for policy in PolicyKind::ALL {
+    let kinds = [(SmallBlocks::Placed, 64 << 10), (SmallBlocks::Slabs, 256 << 10)];
+    for (policy, (small, size)) in PolicyKind::ALL.into_iter().flat_map(|it| kinds.map(|kind| (it, kind))) {
         let spot = Spot::new("found");
-        let heap = SharedHeap::create(&spot, &Settings { policy, size: 64 << 10, ..Settings::default() }).unwrap();
-        let block = heap.allocate(100).unwrap();
+        let settings = Settings { policy, small, size, ..Settings::default() };
+        let heap = SharedHeap::create(&spot, &settings).unwrap();
+        let (block, other) = (heap.allocate(100).unwrap(), heap.allocate(100).unwrap());
         let blocks_begin = heap.blocks().unwrap()[0].offset.get();
         heap.check().unwrap();
-        // The last of the tables in front of the blocks is the metadata by which they are placed.
+        // The last of the tables in front of the blocks is the metadata by which they are placed; before blocks in slabs
+        // there may be a gap.
         let file = fs::OpenOptions::new().write(true).open(spot.path()).unwrap();
-        file.write_all_at(&[0xA5; 256], blocks_begin - 256).unwrap();
+        let damaged = if small == SmallBlocks::Slabs { blocks_begin - 8192 } else { 256 };
+        file.write_all_at(&vec![0xA5; damaged as usize], blocks_begin - damaged).unwrap();
         file.write_all_at(&[0xA5; 256], blocks_begin - blocks_begin / 8).unwrap();
         let found = heap.check().unwrap_err();
         assert!(matches!(found, Error::Corrupted { .. }), "{policy:?}: {found}");
         assert_eq!(heap.allocate(100).unwrap_err(), found, "{policy:?}");
         assert_eq!(heap.deallocate(block).unwrap_err(), found, "{policy:?}");
+        assert_eq!(heap.resize(other, 50).unwrap_err(), found, "{policy:?}");
+        assert_eq!(heap.usable_size(other).unwrap_err(), found, "{policy:?}");
         assert_eq!(heap.check().unwrap_err(), found, "{policy:?}");
         assert_eq!(heap.close().unwrap_err(), found, "{policy:?}");
     }

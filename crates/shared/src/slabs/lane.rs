@@ -20,6 +20,8 @@ pub(crate) struct Lane {
     busy: AtomicBool,
     /// The count of forks under which the process works on them; [`DETACHED`] in a heap without slabs.
     forks: AtomicU64,
+    /// Whether a check through the handle found the heap damaged: nothing more is done to it.
+    refused: AtomicBool,
     /// Whether other threads can work on them.
     single: SingleThreaded,
     /// The number of the handle's slot in the process table.
@@ -39,6 +41,7 @@ impl Lane {
         Lane {
             busy: AtomicBool::new(false),
             forks: AtomicU64::new(DETACHED),
+            refused: AtomicBool::new(false),
             single: SingleThreaded::find(),
             slot: AtomicU8::new(slot),
             reach: AtomicUsize::new(0),
@@ -52,6 +55,17 @@ impl Lane {
         self.forks.store(forks, Release);
     }
 
+    /// Has every further operation on slabs refused.
+    pub(crate) fn refuse(&self) {
+        self.refused.store(true, Relaxed);
+        self.set_forks(DETACHED);
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refused.load(Relaxed)
+    }
+
     /// Begins anew in the child of a fork, in which no other thread uses the lane.
     ///
     /// # Safety
@@ -60,6 +74,7 @@ impl Lane {
         // SAFETY: no other thread of this process has attached. What is overwritten is not looked at and not dropped.
         unsafe { self.owned.get().write(ManuallyDrop::new(Owned::new(sections, slot))) };
         self.slot.store(slot, Relaxed);
+        self.refused.store(false, Relaxed);
         self.busy.store(false, Relaxed);
     }
 

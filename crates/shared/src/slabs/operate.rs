@@ -6,6 +6,7 @@ use super::owned::Owned;
 use super::owned_class::{FreeBlock, FreedIn, Outcome};
 use super::parts::Small;
 use super::slab::SLAB;
+use super::tenures::Sweep;
 use crate::error::Error;
 use crate::heap::{Section, SharedHeap};
 use crate::offset::Offset;
@@ -14,6 +15,8 @@ use crate::offset::Offset;
 const WANTED_PER_SEARCH: usize = 64;
 /// How many places it looks at then.
 const SEARCHED: usize = 4096;
+/// How many of its slabs a process that leaves looks at while it has the lock once.
+const LEFT_AT_ONCE: usize = 256;
 
 impl SharedHeap {
     /// Takes a block from the word of a slab that is its class's current one, and returns its place; `None` when there
@@ -52,7 +55,7 @@ impl SharedHeap {
         let Some(class) = self.mapping.layout.shape.and_then(|shape| shape.class_for(bytes, align)) else {
             return Ok(None);
         };
-        self.attached()?;
+        self.believed()?;
         let Some(mut owned) = self.lane.enter() else { return Ok(None) };
         loop {
             if let Some(place) = owned.take(class) {
@@ -64,6 +67,12 @@ impl SharedHeap {
                 return Ok(None);
             }
         }
+    }
+
+    /// Attaches this process, and refuses what is to be done without the lock where a check found the heap damaged.
+    fn believed(&self) -> Result<(), Error> {
+        self.attached()?;
+        if self.lane.is_refused() { self.enter().map(drop) } else { Ok(()) }
     }
 
     /// Sees to it that a slab of `class` has a free block. Returns whether one has.
@@ -104,21 +113,26 @@ impl SharedHeap {
         if self.mapping.layout.shape.is_none() {
             return Ok(false);
         }
-        self.attached()?;
+        self.believed()?;
         let Some(small) = self.small_block(offset)? else { return Ok(false) };
         small.give(&self.mapping, self.lane.slot()).map_err(|NotLive| Error::AlreadyFree { offset: offset.get() })?;
         Ok(true)
     }
 
-    /// Gives a slab back that is empty and not needed. The block is freed already: what fails here leaves the slab where it
-    /// was, and is found by the next operation that needs the lock.
+    /// Gives a slab back that is empty and not needed, unless another process has the lock: a free does not wait. The
+    /// slab is given back after a later free then, with all others that are empty.
     #[cold]
     #[inline(never)]
     fn end_spare(&self, owned: &mut Owned, class: usize, unit: usize) {
-        if let Ok(mut section) = self.enter()
-            && section.end_slab(unit) == Ok(true)
-        {
-            owned.classes[class].remove(unit);
+        let Ok(Some(mut section)) = self.try_enter() else {
+            owned.has_spare = true;
+            return;
+        };
+        if std::mem::take(&mut owned.has_spare) {
+            // The block is freed already: what fails here leaves slabs where they are.
+            let _ = section.end_empty_slabs(owned, &mut Sweep::default(), usize::MAX);
+        } else if section.end_slab(unit) == Ok(true) {
+            owned.classes[class].remove(&self.mapping, unit);
         }
     }
 
@@ -127,7 +141,7 @@ impl SharedHeap {
         if self.mapping.layout.shape.is_none() {
             return Ok(None);
         }
-        self.attached()?;
+        self.believed()?;
         let Some(small) = self.small_block(offset)? else { return Ok(None) };
         match small.is_live() {
             true => Ok(Some(small.size())),
@@ -139,7 +153,11 @@ impl SharedHeap {
     pub(crate) fn leave_slabs(&self) -> Result<(), Error> {
         match self.lane.enter() {
             Some(mut owned) if self.mapping.layout.shape.is_some() => {
-                self.enter()?.end_empty_slabs(&mut owned).map(drop)
+                let mut sweep = Sweep::default();
+                while sweep.goes_on(&owned) {
+                    self.enter()?.end_empty_slabs(&mut owned, &mut sweep, LEFT_AT_ONCE)?;
+                }
+                Ok(())
             }
             _ => Ok(()),
         }
@@ -153,10 +171,17 @@ impl SharedHeap {
         self.attached()?;
         let Some(mut owned) = self.lane.enter() else { return Ok(false) };
         let mut found = false;
-        while self.enter()?.search_slabs(&mut owned)? {
+        loop {
+            let mut section = self.enter()?;
+            if section.is_fruitless(&owned) {
+                return Ok(found);
+            }
+            // Few at a time. One's own slabs are looked at once, behind all that were adopted.
+            if section.adopt_slabs(&mut owned, usize::MAX)? == 0 {
+                return Ok(section.search_slabs(&mut owned)? || found);
+            }
             found = true;
         }
-        Ok(found)
     }
 }
 
@@ -235,6 +260,23 @@ mod tests {
         assert_eq!(heap.counters().unwrap().live, 2 * SLAB as u64);
         heap.allocate(1).unwrap();
         assert_eq!(heap.counters().unwrap().live, 3 * SLAB as u64);
+    }
+
+    /// The lock is held throughout, by a process that does not let go of it: a free that took it would wait for that. The
+    /// slabs that are empty meanwhile are given back later.
+    #[test]
+    fn slabs_become_empty_without_the_lock() {
+        let heap = heap_with_slabs("spare");
+        let blocks: Vec<Offset> = (0..300).map(|_| heap.allocate(2000).unwrap()).collect();
+        let (last, rest) = blocks.split_last().unwrap();
+        let section = heap.enter().unwrap();
+        rest.iter().for_each(|&block| heap.deallocate(block).unwrap());
+        drop(section);
+        let before = heap.counters().unwrap().live;
+        let again: Vec<Offset> = (0..20).map(|_| heap.allocate(2000).unwrap()).collect();
+        again.into_iter().chain([*last]).for_each(|block| heap.deallocate(block).unwrap());
+        let live = heap.counters().unwrap().live;
+        assert!(live <= 2 * SLAB as u64 && before >= 15 * SLAB as u64, "{before}, then {live}");
     }
 
     /// The lock is held throughout: an operation that took it would not end.

@@ -22,6 +22,8 @@ pub(crate) struct Owned {
     pub(crate) next_look: u64,
     /// What had happened to slabs when a search for more found none; 0 after one that did.
     pub(crate) fruitless: u64,
+    /// Whether a slab that is empty and not needed was not given back, because another process had the lock.
+    pub(crate) has_spare: bool,
 }
 
 /// Where the block lies that was taken last, and its class, which has the block's bit. It is often freed next, and
@@ -90,7 +92,16 @@ impl Owned {
         let (slabs, owners, shape) = (NonNull::dangling(), NonNull::dangling(), Shape::of(0));
         let ledger = Ledger { slot: u8::MAX, tenures: 0, granule: shape.granule(), owners, slabs, shape, units: 0 };
         let latest = Latest { place: usize::MAX, class: 0 };
-        Owned { classes: Vec::new(), ledger, latest, refills: 0, cursor: 0, next_look: 0, fruitless: 0 }
+        Owned {
+            classes: Vec::new(),
+            ledger,
+            latest,
+            refills: 0,
+            cursor: 0,
+            next_look: 0,
+            fruitless: 0,
+            has_spare: false,
+        }
     }
 
     /// As [`Owned::take`], for `bytes`.

@@ -217,6 +217,7 @@ impl OwnedClass {
     pub(crate) fn add(&mut self, slab: Slab<'_>, unit: usize, live: u64) {
         slab.set_live_hint(live);
         slab.set_waits(Waits::No);
+        slab.set_place_hint(self.slabs.len());
         self.slabs.push(unit);
         if (live as usize) < slab.shape.blocks(usize::from(self.class)) {
             self.wait_in_line(slab, unit);
@@ -242,9 +243,20 @@ impl OwnedClass {
         self.empty = 0;
     }
 
-    /// Forgets a slab that was empty and is the engine's again.
-    pub(crate) fn remove(&mut self, unit: usize) {
-        self.slabs.retain(|&other| other != unit);
+    /// Forgets a slab that was empty and is the engine's again. The last one takes its place in the list.
+    pub(crate) fn remove(&mut self, sections: &Sections, unit: usize) {
+        let hinted = sections.slab(unit).map_or(usize::MAX, Slab::place_hint);
+        let place = match self.slabs.get(hinted) == Some(&unit) {
+            true => Some(hinted),
+            // Only damage leaves a wrong hint.
+            false => self.slabs.iter().position(|&other| other == unit),
+        };
+        if let Some(place) = place {
+            self.slabs.swap_remove(place);
+            if let Some(moved) = self.slabs.get(place).and_then(|&unit| sections.slab(unit)) {
+                moved.set_place_hint(place);
+            }
+        }
         self.empty = self.empty.saturating_sub(1);
         if self.current.unit == unit {
             (self.current, self.available, self.latest) = (Current::nowhere(), 0, 0);

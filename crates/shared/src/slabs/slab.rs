@@ -20,7 +20,7 @@ const LINE: usize = 64;
 const TENURE: usize = 0;
 const RECIPROCAL: usize = 1;
 const LIVE: usize = 0;
-const WAITS: usize = 1;
+const LISTED: usize = 1;
 
 /// The mark of a word that says who owns a slab.
 const MARK: u64 = 0x5b;
@@ -288,12 +288,21 @@ impl<'s> Slab<'s> {
     /// Whether the owner has the slab in its list of those with free blocks. A hint.
     #[inline(always)]
     pub(crate) fn waits(self) -> bool {
-        self.own(WAITS).load(Relaxed) != 0
+        self.own(LISTED).load(Relaxed) & 1 != 0
     }
 
     #[inline(always)]
     pub(crate) fn set_waits(self, waits: Waits) {
-        self.own(WAITS).store(waits as u64, Relaxed);
+        self.own(LISTED).store((self.place_hint() as u64) << 1 | waits as u64, Relaxed);
+    }
+
+    /// Where the slab is in the owner's list of those of its class. A hint.
+    pub(crate) fn place_hint(self) -> usize {
+        (self.own(LISTED).load(Relaxed) >> 1) as usize
+    }
+
+    pub(crate) fn set_place_hint(self, place: usize) {
+        self.own(LISTED).store((place as u64) << 1 | u64::from(self.waits()), Relaxed);
     }
 
     /// The number of words that the bitmaps of a slab of `class` use.

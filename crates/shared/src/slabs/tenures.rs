@@ -17,6 +17,20 @@ use crate::sections::Sections;
 /// How many slabs change hands while the lock is held once.
 const ADOPTED_AT_ONCE: usize = 64;
 
+/// How far a look at all slabs of a process has come: the class, and the place in its list.
+#[derive(Default)]
+pub(crate) struct Sweep {
+    class: usize,
+    next: usize,
+}
+
+impl Sweep {
+    /// Whether there are slabs that were not looked at.
+    pub(crate) fn goes_on(&self, owned: &Owned) -> bool {
+        self.class < owned.classes.len()
+    }
+}
+
 /// After a search that found no slab, the next one, which asks the system again which processes live, begins when this
 /// many times as long as it took have passed, or when slabs may have become free: in a full heap each request begins a
 /// search, which looks at every slab, under the lock.
@@ -156,7 +170,7 @@ impl Section<'_> {
         }
         let (begun, signs) = (now_nanoseconds(), signs(self.mapping()));
         let adopted = self.adopt_slabs(owned, usize::MAX)?;
-        let found = adopted + self.end_empty_slabs(owned)? > 0;
+        let found = adopted + self.end_empty_slabs(owned, &mut Sweep::default(), usize::MAX)? > 0;
         owned.fruitless = if found { 0 } else { signs };
         if begun >= owned.next_look && adopted == 0 {
             owned.next_look = begun + REST * (now_nanoseconds() - begun);
@@ -205,17 +219,31 @@ impl Section<'_> {
         Ok(adopted)
     }
 
-    /// Gives all empty slabs of this process back to the engine, and finds the blocks that others freed in the rest.
-    /// Returns in how many slabs blocks became free.
-    pub(crate) fn end_empty_slabs(&mut self, owned: &mut Owned) -> Result<usize, Error> {
+    /// Gives the empty ones of the next `most` slabs of a sweep back to the engine, and finds the blocks that others freed
+    /// in the rest. Returns in how many slabs blocks became free.
+    pub(crate) fn end_empty_slabs(
+        &mut self,
+        owned: &mut Owned,
+        sweep: &mut Sweep,
+        mut most: usize,
+    ) -> Result<usize, Error> {
         let (mapping, mut found) = (self.mapping(), 0);
-        for class in &mut owned.classes {
-            class.store_hint(mapping);
-            for unit in class.slabs.clone() {
+        while let Some(class) = owned.classes.get_mut(sweep.class) {
+            if sweep.next == 0 {
+                class.store_hint(mapping);
+            }
+            while let Some(&unit) = class.slabs.get(sweep.next) {
+                if most == 0 {
+                    return Ok(found);
+                }
+                most -= 1;
+                // The last one takes the place of one that goes.
+                sweep.next += 1;
                 let Some(slab) = mapping.slab(unit) else { continue };
                 let before = slab.live_hint();
                 if self.end_slab(unit)? {
-                    class.remove(unit);
+                    class.remove(mapping, unit);
+                    sweep.next -= 1;
                     found += 1;
                 } else if slab.live_hint() < before {
                     class.wait_in_line(slab, unit);
@@ -223,6 +251,7 @@ impl Section<'_> {
                 }
             }
             class.count_none_empty();
+            (sweep.class, sweep.next) = (sweep.class + 1, 0);
         }
         Ok(found)
     }
