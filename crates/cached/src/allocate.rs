@@ -6,28 +6,21 @@ use core::ptr::NonNull;
 use crate::lifecycle::{adopted, heap_for_long_blocks, heap_to_allocate_in};
 use crate::lookup::usable_size;
 use crate::{counts, harden, long, startup, upkeep};
-use heapwright_slabs::classes::{GRAIN, LARGEST, aligned_class_of, class_of, size_of_class, size_of_small};
+use heapwright_slabs::classes::{GRAIN, LARGEST, aligned_class_of, class_of, size_of_class, size_of_request};
 use heapwright_slabs::errors::OutOfMemory;
 use heapwright_slabs::heap::Owned;
 use heapwright_slabs::origin::Origin;
 use heapwright_slabs::{mode, thread};
 
-/// Returns a small block of at least `size` bytes from the calling thread's cache: the fast path of `malloc`. `None`
-/// means that [`allocate`] has to be called.
+/// Returns a block of at least `size` bytes from the calling thread's cache: the fast path of `malloc`. `None` means
+/// that [`allocate`] has to be called.
 #[inline(always)]
 #[must_use]
 pub fn take(size: usize) -> Option<NonNull<u8>> {
     thread::heap().take(size)
 }
 
-/// Does the same as [`take`] for the longer blocks that have a class.
-#[inline]
-#[must_use]
-pub fn take_medium(size: usize) -> Option<NonNull<u8>> {
-    thread::heap().take_medium(size)
-}
-
-/// Does the same as [`take`] and [`take_medium`] in the hardened heap, whose blocks these do not return.
+/// Does the same as [`take`] in the hardened heap, whose blocks that does not return.
 #[inline(always)]
 #[must_use]
 pub fn take_hardened(size: usize) -> Option<NonNull<u8>> {
@@ -39,8 +32,8 @@ pub fn take_hardened(size: usize) -> Option<NonNull<u8>> {
 #[must_use]
 pub fn take_zeroed(size: usize) -> Option<NonNull<u8>> {
     let block = take(size)?;
-    // SAFETY: the block is new, and as long as its class, which a small block has by its size alone.
-    unsafe { block.write_bytes(0, size_of_small(size)) };
+    // SAFETY: the block is new, and as long as its class, which it has by its size alone.
+    unsafe { block.write_bytes(0, size_of_request(size)) };
     Some(block)
 }
 

@@ -13,8 +13,8 @@ use heapwright_slabs::heap::send_unbuffered;
 use heapwright_slabs::origin::Origin;
 use heapwright_slabs::{mode, thread};
 
-/// Frees a small block of the calling thread's heap into the thread cache: the fast path of `free`. `false` means that
-/// [`free`] has to be called.
+/// Frees a block of the calling thread's heap into the thread cache: the fast path of `free`. `false` means that
+/// [`give_any`] or [`free`] has to be called.
 ///
 /// # Safety
 /// As [`free`].
@@ -36,7 +36,7 @@ pub unsafe fn give_sized(block: *mut u8, size: usize) -> bool {
     unsafe { thread::heap().give(block, size) }
 }
 
-/// Does the same as [`give`] for the blocks of all classes and all heaps.
+/// Does the same as [`give`] for the blocks of all slabs and all heaps.
 ///
 /// # Safety
 /// As [`free`].

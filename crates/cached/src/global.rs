@@ -3,10 +3,10 @@
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{NonNull, null_mut};
 
-use crate::allocate::{allocate, allocate_aligned, allocate_zeroed, take, take_medium};
+use crate::allocate::{allocate, allocate_aligned, allocate_zeroed, take};
 use crate::free::{free, give, give_any};
 use crate::harden;
-use crate::resize::{reallocate, resize_in_place};
+use crate::resize::{reallocate, resize_in_place, retake};
 use heapwright_slabs::classes::GRAIN;
 use heapwright_slabs::errors::OutOfMemory;
 use heapwright_slabs::mode;
@@ -36,7 +36,7 @@ unsafe impl GlobalAlloc for Cached {
         if layout.align() > GRAIN {
             return pointer(allocate_aligned(layout.size(), layout.align()));
         }
-        match take(layout.size()).or_else(|| take_medium(layout.size())) {
+        match take(layout.size()) {
             Some(block) => block.as_ptr(),
             None => pointer(allocate(layout.size())),
         }
@@ -76,7 +76,8 @@ unsafe impl GlobalAlloc for Cached {
         // SAFETY: the block came from `alloc` with this layout, so it is not null.
         unsafe {
             if layout.align() <= GRAIN {
-                return reallocate(NonNull::new_unchecked(block), size).map_or(null_mut(), NonNull::as_ptr);
+                let moved = retake(block, size).map_or_else(|| reallocate(NonNull::new_unchecked(block), size), Ok);
+                return moved.map_or(null_mut(), NonNull::as_ptr);
             }
             if resize_in_place(NonNull::new_unchecked(block), size).is_ok() {
                 return block;

@@ -50,7 +50,7 @@ mod startup;
 mod trim;
 mod upkeep;
 
-pub use allocate::{allocate, allocate_aligned, allocate_zeroed, take, take_hardened, take_medium, take_zeroed};
+pub use allocate::{allocate, allocate_aligned, allocate_zeroed, take, take_hardened, take_zeroed};
 pub use census::{Census, ClassSlabs, DissolvedSlabs, census, census_of, heaps};
 pub use counts::{ClassCount, Totals, class_counts, keep_counts, totals};
 pub use fork::{after_fork, after_fork_in_child, before_fork};
@@ -71,6 +71,6 @@ pub use lookup::usable_size;
 pub use pages::{each_page_hole, page_counters, page_holes, page_returns};
 #[cfg(not(loom))]
 pub use places::{Places, places, write_state};
-pub use resize::{reallocate, resize_in_place};
+pub use resize::{reallocate, resize_in_place, retake};
 pub use startup::start;
 pub use trim::trim;

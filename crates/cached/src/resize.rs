@@ -4,12 +4,13 @@ use core::ptr::NonNull;
 
 use heapwright_heaps::ResizeError;
 
-use crate::allocate::{allocate_to_grow, take, take_hardened, take_medium};
+use crate::allocate::{allocate_to_grow, take, take_hardened};
 use crate::free::{free, give_any, give_hardened};
 use crate::lookup::{length_in_slab, usable_size};
 use crate::{harden, long};
+use heapwright_slabs::classes::size_of_class;
 use heapwright_slabs::errors::{NotMoved, OutOfMemory};
-use heapwright_slabs::mode;
+use heapwright_slabs::{mode, thread};
 
 /// Resizes a block to hold `size` bytes where it is, if that is possible and wastes little.
 ///
@@ -27,6 +28,36 @@ pub unsafe fn resize_in_place(block: NonNull<u8>, size: usize) -> Result<(), Res
     }
     // SAFETY: as this function requires.
     unsafe { long::resize_in_place(block, size) }
+}
+
+/// Does the same as [`reallocate`] for a block of the calling thread's heap and a size above 0: the fast path of
+/// `realloc`. `None` means that [`reallocate`] has to be called.
+///
+/// # Safety
+/// As [`reallocate`].
+#[inline(always)]
+#[must_use]
+pub unsafe fn retake(block: *mut u8, size: usize) -> Option<NonNull<u8>> {
+    let heap = thread::heap();
+    let class = heap.class_of(block)?;
+    let (old, usable) = (NonNull::new(block)?, size_of_class(class));
+    if size == 0 {
+        return None;
+    }
+    if stays(usable, size) {
+        return Some(old);
+    }
+    let new = heap.take(size)?;
+    // SAFETY: both blocks are used, thus apart, and at least that long; the old one, of that class, is given up.
+    unsafe {
+        new.copy_from_nonoverlapping(old, usable.min(size));
+        if heap.give_of_class(block, class) {
+            return Some(new);
+        }
+        // It was freed before; `reallocate` finds that too.
+        let _ = heap.give(new.as_ptr(), 0);
+    }
+    None
 }
 
 /// Resizes a block to hold `size` bytes where it is, or moves its contents to another block.
@@ -52,7 +83,7 @@ pub unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Result<NonNull<u8>,
             },
         },
     };
-    let taken = take(size).or_else(|| take_medium(size)).or_else(|| take_hardened(size));
+    let taken = take(size).or_else(|| take_hardened(size));
     let new = taken.map_or_else(|| allocate_to_grow(usable, size), Ok);
     let new = new.map_err(|OutOfMemory| NotMoved::OutOfMemory)?;
     // SAFETY: both blocks are used, thus apart, and at least that long; the old one is given up.
@@ -67,6 +98,7 @@ pub unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Result<NonNull<u8>,
 
 /// Returns whether a block of a class, `usable` bytes long, stays when it is resized to `size` bytes: one of which less
 /// than half is needed moves to a shorter one, unless it is short itself.
+#[inline(always)]
 fn stays(usable: usize, size: usize) -> bool {
     /// A cache line: a part of it is not worth a page of another class.
     const SHORT: usize = 64;

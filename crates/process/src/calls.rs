@@ -52,16 +52,9 @@ pub fn take(size: usize) -> Option<NonNull<u8>> {
     cached::take(size)
 }
 
-/// As [`take`], for sizes whose blocks have their links elsewhere, after that returned `None`.
-#[inline(always)]
-#[must_use]
-pub fn take_medium(size: usize) -> Option<NonNull<u8>> {
-    cached::take_medium(size)
-}
-
 #[inline(never)]
 fn allocate_otherwise(size: usize) -> *mut u8 {
-    match take_medium(size).or_else(|| cached::take_hardened(size)) {
+    match cached::take_hardened(size) {
         Some(block) => block.as_ptr(),
         None => allocate_aligned(ANY, size),
     }
@@ -239,7 +232,20 @@ pub unsafe fn free_sized_otherwise(block: *mut u8, align: usize, size: usize) {
 /// # Safety
 /// If a live block starts at `block`, the program does not use its bytes above `size` any more. If the result is not
 /// null, the program does not use the block by its old address.
+#[inline(always)]
 pub unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
+    // SAFETY: as this function requires.
+    match unsafe { cached::retake(block, size) } {
+        Some(block) => block.as_ptr(),
+        // SAFETY: as above.
+        None => unsafe { reallocate_otherwise(block, size) },
+    }
+}
+
+/// # Safety
+/// As [`reallocate`].
+#[inline(never)]
+unsafe fn reallocate_otherwise(block: *mut u8, size: usize) -> *mut u8 {
     let Some(old) = NonNull::new(block) else { return allocate(size) };
     if size == 0 {
         // SAFETY: `size` is 0, and the program does not use bytes of the block above `size`: it does not use the block

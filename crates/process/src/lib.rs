@@ -39,7 +39,7 @@ mod statistics;
 pub use calls::{
     ANY, allocate, allocate_aligned, allocate_aligned_loosely, allocate_aligned_strictly, allocate_into,
     allocate_pages, allocate_whole_pages, allocate_zeroed, free, free_aligned_sized, free_sized, free_sized_otherwise,
-    give_sized, reallocate, reallocate_array, refuse, take, take_medium, usable_size,
+    give_sized, reallocate, reallocate_array, refuse, take, usable_size,
 };
 pub use information::write_information;
 pub use inspect::{Pieces, Summary, print_statistics, summary, trim};

@@ -2,7 +2,7 @@
 
 use core::ptr::{NonNull, null_mut};
 
-use crate::classes::{GRAIN, PAGE, SMALL_CLASSES, size_of_class};
+use crate::classes::{CLASSES, GRAIN, PAGE, SMALL_CLASSES, size_of_class};
 use crate::links::{Key, Links, SideTable};
 
 /// Free blocks of one class. The capacity grows while the program allocates and shrinks while it only frees, because
@@ -27,7 +27,7 @@ pub(crate) struct FreeList {
 impl FreeList {
     /// Returns an empty list for blocks of `class`.
     pub(crate) const fn new(class: usize) -> FreeList {
-        let limit = fewest(class);
+        let limit = CAPACITIES[class].fewest;
         FreeList { first: null_mut(), room: limit as i16, limit, was_filled: false, overflows: 0, kept: 0, requests: 0 }
     }
 
@@ -117,23 +117,23 @@ impl FreeList {
     /// Returns the number of blocks to fill the empty list with.
     pub(crate) fn begin_filling(&mut self, class: usize) -> u32 {
         self.was_filled = true;
-        u32::from(self.limit.min(most_at_once(class)))
+        u32::from(self.limit.min(CAPACITIES[class].at_once))
     }
 
     /// Returns the bytes by which [`FreeList::grow`] adds to the capacity.
     pub(crate) fn growth(&self, class: usize) -> u32 {
-        u32::from((self.limit * 2).min(most(class)) - self.limit) * size_of_class(class) as u32
+        u32::from((self.limit * 2).min(CAPACITIES[class].most) - self.limit) * size_of_class(class) as u32
     }
 
     /// Doubles the capacity, up to the greatest one.
     pub(crate) fn grow(&mut self, class: usize) {
-        self.set_limit((self.limit * 2).min(most(class)));
+        self.set_limit((self.limit * 2).min(CAPACITIES[class].most));
     }
 
     /// Halves the capacity, unless the list was filled since it last overflowed or was looked at here; returns by how
     /// many bytes it is less.
     pub(crate) fn shrink_if_unused(&mut self, class: usize) -> u32 {
-        if core::mem::take(&mut self.was_filled) { 0 } else { self.halve(class, fewest(class)) }
+        if core::mem::take(&mut self.was_filled) { 0 } else { self.halve(class, CAPACITIES[class].fewest) }
     }
 
     /// Halves the capacity, down to `least` if it is more than that.
@@ -160,11 +160,12 @@ impl FreeList {
     }
 
     /// Cuts the latest blocks off the list, which overflows: at least `fewest`, and more while the program only frees.
-    /// Returns the first of them.
+    /// Calls `observe` with each. Returns the first of them.
     ///
     /// # Safety
     /// The links are the class's.
-    pub(crate) unsafe fn cut_latest(&mut self, links: Links, fewest: u32) -> *mut u8 {
+    #[inline]
+    pub(crate) unsafe fn cut_latest(&mut self, links: Links, fewest: u32, mut observe: impl FnMut(*mut u8)) -> *mut u8 {
         let left = u32::from((self.limit / 4).max(1));
         let most = self.length().saturating_sub(left).max(1);
         let count_after = |overflows: u8| FLUSHED[usize::from(overflows)].max(fewest).min(most);
@@ -173,6 +174,7 @@ impl FreeList {
         // SAFETY: blocks in the list are free, and there are at least that many.
         let next = unsafe {
             loop {
+                observe(last);
                 let next = links.next(last);
                 if !only_frees && mark_of(next) == self.kept {
                     only_frees = true;
@@ -199,12 +201,12 @@ impl FreeList {
     /// Halves the capacity while the program only frees: most blocks leave then. Returns by how many bytes it is less.
     pub(crate) fn shrink_if_only_freed(&mut self, class: usize) -> u32 {
         self.was_filled = false;
-        if self.overflows >= SURELY { self.halve(class, worth_a_flush(class)) } else { 0 }
+        if self.overflows >= SURELY { self.halve(class, CAPACITIES[class].worth_a_flush) } else { 0 }
     }
 
     /// Resets the capacity and the count of requests.
     pub(crate) fn reset(&mut self, class: usize) {
-        self.set_limit(fewest(class));
+        self.set_limit(CAPACITIES[class].fewest);
         self.requests = 0;
     }
 
@@ -247,31 +249,43 @@ fn mark_of(block: *mut u8) -> u8 {
     (block.addr() / GRAIN) as u8
 }
 
-/// Returns the initial and least capacity of a class's list: 1 KiB of small blocks.
-const fn fewest(class: usize) -> u16 {
-    blocks_in(1 << 10, class, 2, 32)
+/// The capacities of the list of a class, in blocks.
+struct Capacities {
+    /// The initial and least one: 1 KiB of small blocks.
+    fewest: u16,
+    /// What a list keeps while the program only frees: with less, a few small blocks would be flushed every few calls.
+    worth_a_flush: u16,
+    /// The greatest one. A program that replaces blocks at random fills and empties a list of four blocks every few
+    /// calls: 16 KiB would be too little for longer ones.
+    most: u16,
+    /// The most blocks that an empty list is filled with: those of one page if they are small, so that few untouched
+    /// pages are used.
+    at_once: u16,
 }
 
-/// Returns the capacity that a list keeps while the program only frees: with less, a few small blocks would be flushed
-/// every few calls.
-const fn worth_a_flush(class: usize) -> u16 {
-    let least = fewest(class);
-    let blocks = if class < SMALL_CLASSES { blocks_in(2 << 10, class, 4, 16) } else { least };
-    if blocks < least { least } else { blocks }
-}
+/// The capacities of each class. Computed when they are needed, they would take a division each.
+const CAPACITIES: [Capacities; CLASSES] = {
+    let mut capacities = [const { Capacities::of(0) }; CLASSES];
+    let mut class = 1;
+    while class < CLASSES {
+        capacities[class] = Capacities::of(class);
+        class += 1;
+    }
+    capacities
+};
 
-/// Returns the greatest capacity of a class's list. A program that replaces blocks at random fills and empties a list of
-/// four blocks every few calls: 16 KiB would be too little for longer ones.
-const fn most(class: usize) -> u16 {
-    let bytes = if class < SMALL_CLASSES { 16 << 10 } else { 64 << 10 };
-    blocks_in(bytes, class, 2, 256)
-}
-
-/// Returns the most blocks that an empty list is filled with: those of one page if they are small, so that few
-/// untouched pages are used.
-const fn most_at_once(class: usize) -> u16 {
-    let bytes = if class < SMALL_CLASSES { PAGE } else { 16 << 10 };
-    blocks_in(bytes, class, 1, 256)
+impl Capacities {
+    const fn of(class: usize) -> Capacities {
+        let fewest = blocks_in(1 << 10, class, 2, 32);
+        if class < SMALL_CLASSES {
+            let (worth_a_flush, most) = (blocks_in(2 << 10, class, 4, 16), blocks_in(16 << 10, class, 2, 256));
+            let worth_a_flush = if worth_a_flush < fewest { fewest } else { worth_a_flush };
+            Capacities { fewest, worth_a_flush, most, at_once: blocks_in(PAGE, class, 1, 256) }
+        } else {
+            let (most, at_once) = (blocks_in(64 << 10, class, 2, 256), blocks_in(16 << 10, class, 1, 256));
+            Capacities { fewest, worth_a_flush: fewest, most, at_once }
+        }
+    }
 }
 
 /// Returns the number of blocks of a class in `bytes`, at least `least` and at most `most`.
@@ -309,7 +323,7 @@ mod tests {
         fn new(size: usize, fewest: u32) -> Program {
             let class = class_of(size);
             let mut list = FreeList::new(class);
-            list.set_limit(most(class));
+            list.set_limit(CAPACITIES[class].most);
             let memory = vec![[0u128; 1]; 4096].leak();
             Program { list, class, fewest, blocks: memory.iter_mut().map(|block| block.as_mut_ptr().cast()).collect() }
         }
@@ -326,7 +340,7 @@ mod tests {
                     }
                 }
                 let before = self.list.length();
-                let mut next = self.list.cut_latest(LINKS, self.fewest);
+                let mut next = self.list.cut_latest(LINKS, self.fewest, |_| ());
                 let flushed = before - self.list.length();
                 let mut linked = 0;
                 while !next.is_null() {

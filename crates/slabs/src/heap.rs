@@ -28,11 +28,14 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::AtomicU64;
 
 use crate::arena::ARENA;
-use crate::classes::{GRAIN, LARGEST, SMALL, SMALL_CLASSES, class_of, small_class_of, substitute_of};
+use crate::classes::{
+    CLASSES, GRAIN, LARGEST, SLAB, SMALL, SMALL_CLASSES, is_block, medium_class_of, size_of_class, small_class_of,
+    substitute_of,
+};
 use crate::entry::{DISSOLVED, Entry};
 use crate::free_list::FreeList;
 use crate::inbox::Inbox;
-use crate::links::{Key, SideTable};
+use crate::links::{Key, Links, SideTable};
 use crate::long_cache::LongCache;
 use crate::origin::{Origin, class_in_dissolved, class_of_block};
 use crate::owner_lock::OwnerLock;
@@ -171,58 +174,90 @@ impl ThreadHeap {
         self.heap.cache.get()
     }
 
-    /// Pops a small block off its free list; `None` when the list is empty.
+    /// Pops a block off the free list of its class; `None` when the list is empty, or the size has no class.
     #[inline(always)]
     pub fn take(self, size: usize) -> Option<NonNull<u8>> {
-        if size > SMALL {
-            return None;
+        if size <= SMALL {
+            self.take_small(size)
+        } else if size <= LARGEST {
+            self.take_medium(size)
+        } else {
+            None
         }
+    }
+
+    #[inline(always)]
+    fn take_small(self, size: usize) -> Option<NonNull<u8>> {
         let cache = self.cache();
-        // SAFETY: the heap is this thread's; there is a list for each small class.
+        // SAFETY: the heap is this thread's; there is a list for each small class, whose links need the key.
         unsafe {
             let list = (&raw mut (*cache).lists).cast::<FreeList>().add(small_class_of(size));
             (*list).pop_small((*cache).key)
         }
     }
 
-    /// Pops a longer block that has a class off its free list; `None` when the list is empty.
-    #[inline]
-    pub fn take_medium(self, size: usize) -> Option<NonNull<u8>> {
-        if size <= SMALL || size > LARGEST {
-            return None;
-        }
+    #[inline(always)]
+    fn take_medium(self, size: usize) -> Option<NonNull<u8>> {
         let cache = self.cache();
-        // SAFETY: the heap is this thread's; there is a list for each class.
+        // SAFETY: the heap is this thread's; there is a list for each class, whose links are in the table.
         unsafe {
-            let list = (&raw mut (*cache).lists).cast::<FreeList>().add(class_of(size));
+            let list = (&raw mut (*cache).lists).cast::<FreeList>().add(medium_class_of(size));
             (*list).pop_medium((*cache).side_table)
         }
     }
 
-    /// Pushes a small block of at least `size` bytes onto its free list. Returns `false` if it is not a block of this
-    /// heap, or already the list's first.
+    /// Pushes a block of at least `size` bytes onto its free list. Returns `false` if it is not a block of this heap,
+    /// is already the list's first, or lies in a dissolved slab.
     ///
     /// # Safety
     /// If `block` is a block, it is not used any more.
     #[inline(always)]
     pub unsafe fn give(self, block: *mut u8, size: usize) -> bool {
-        const { assert!(size_of::<FreeList>() == Entry::STEP, "entries contain the distances of lists") };
         const { assert!(Entry::STEP == GRAIN, "the distance of a small class's list is the length of its blocks") };
+        const SMALL_END: usize = SMALL_CLASSES * Entry::STEP;
+        const END: usize = CLASSES * Entry::STEP;
         let cache = self.cache();
-        // SAFETY: the heap is this thread's, and the caller's promise; there is a list for each class.
+        // SAFETY: the heap is this thread's, and the caller's promise.
         unsafe {
-            let Some(distance) = (*cache).distance_of(block) else { return false };
-            if distance < size {
-                return false;
+            match (*cache).distance_of(block) {
+                Some(distance @ 0..SMALL_END) => {
+                    distance >= size && self.push(block, distance, Links::InBlock((*cache).key))
+                }
+                Some(distance @ ..END) => {
+                    size_of_class(distance / Entry::STEP) >= size
+                        && self.push(block, distance, Links::SideTable((*cache).side_table))
+                }
+                _ => false,
             }
-            let list = (&raw mut (*cache).lists).byte_add(distance).cast::<FreeList>();
+        }
+    }
+
+    /// Returns the class of a block of this heap; `None` if none begins there, or it lies in a dissolved slab.
+    #[inline(always)]
+    pub fn class_of(self, block: *mut u8) -> Option<usize> {
+        // SAFETY: the heap is this thread's.
+        let class = unsafe { (*self.cache()).distance_of(block) }? / Entry::STEP;
+        (class < CLASSES && is_block(block.addr() % SLAB, class)).then_some(class)
+    }
+
+    /// Pushes a block of this heap onto the free list at a distance of that of class 0; returns `false` if it is
+    /// already the list's first.
+    ///
+    /// # Safety
+    /// As [`ThreadHeap::give`]; the list is that of the block's class, and the links are the class's.
+    #[inline(always)]
+    unsafe fn push(self, block: *mut u8, distance: usize, links: Links) -> bool {
+        const { assert!(size_of::<FreeList>() == Entry::STEP, "entries contain the distances of lists") };
+        // SAFETY: the heap is this thread's, and the caller's promise.
+        unsafe {
+            let list = (&raw mut (*self.cache()).lists).byte_add(distance).cast::<FreeList>();
             let first = (*list).first();
             if first == block {
                 return false;
             }
-            (*cache).key.link(block, first);
+            links.link(block, first);
             if (*list).pushed(block) {
-                overflow(block, distance / size_of::<FreeList>());
+                overflow(block, distance / Entry::STEP);
             }
         }
         true
@@ -265,21 +300,9 @@ impl ThreadHeap {
     /// # Safety
     /// As [`ThreadHeap::give`], and the class is the block's.
     #[inline(always)]
-    unsafe fn give_of_class(self, block: *mut u8, class: usize) -> bool {
-        let cache = self.cache();
-        // SAFETY: the heap is this thread's, and the caller's promise; there is a list for each class.
-        unsafe {
-            let list = (&raw mut (*cache).lists).cast::<FreeList>().add(class);
-            let first = (*list).first();
-            if first == block {
-                return false;
-            }
-            (*cache).links(class).link(block, first);
-            if (*list).pushed(block) {
-                overflow(block, class);
-            }
-        }
-        true
+    pub unsafe fn give_of_class(self, block: *mut u8, class: usize) -> bool {
+        // SAFETY: the heap is this thread's, and the caller's promise.
+        unsafe { self.push(block, class * Entry::STEP, (*self.cache()).links(class)) }
     }
 
     /// Frees a block of another heap; returns `false` if it is none, or the last freed one.
@@ -365,6 +388,7 @@ impl Owned {
     ///
     /// # Safety
     /// `block` is of that origin and is not used.
+    #[inline]
     pub unsafe fn send(mut self, block: NonNull<u8>, origin: &Origin) -> bool {
         // SAFETY: the caller's promise.
         let is_sent = unsafe { self.cache().send(block, origin) };

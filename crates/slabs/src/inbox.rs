@@ -150,8 +150,8 @@ impl Arrived {
     }
 
     /// Leaves only the blocks from `rest` on, which are linked from the first one.
-    pub(crate) fn leave(&mut self, rest: *mut u8) {
-        self.0 = rest;
+    pub(crate) fn leave(&mut self, rest: Option<NonNull<u8>>) {
+        self.0 = rest.map_or(null_mut(), NonNull::as_ptr);
     }
 }
 

@@ -150,6 +150,25 @@ impl Chain {
         Chain { first: block.as_ptr(), last: block.as_ptr(), count: 1, end: links }
     }
 
+    /// Adds `count` blocks from `first` to `last`, which are linked.
+    ///
+    /// # Safety
+    /// All blocks are free, and of the class of the links.
+    #[inline]
+    pub(crate) unsafe fn append(&mut self, first: *mut u8, last: *mut u8, count: u32) {
+        // SAFETY: as this function requires.
+        unsafe {
+            if self.first.is_null() {
+                self.first = first;
+            } else {
+                self.end.link(self.last, first);
+            }
+            self.end.link(last, null_mut());
+        }
+        self.last = last;
+        self.count += count;
+    }
+
     /// Splits off the first blocks of a list that begin in one page and, if they are more than one, end there; returns
     /// them and the block behind them.
     ///
@@ -159,14 +178,17 @@ impl Chain {
     pub(crate) unsafe fn in_one_page(first: NonNull<u8>, links: Links, class: usize) -> (Chain, *mut u8) {
         /// More blocks than a page has: the walk ends even if a corrupted list is a circle.
         const MOST: u32 = (PAGE / GRAIN) as u32 + 1;
-        let ends_here = |block: *mut u8| block.addr() % PAGE + size_of_class(class) <= PAGE;
-        let is_next = |block: *mut u8| {
-            block.addr() / PAGE == first.addr().get() / PAGE && ends_here(block) && is_start(block.addr() % SLAB, class)
+        let start = first.addr().get() / PAGE * PAGE;
+        let Some(last) = PAGE.checked_sub(size_of_class(class)) else {
+            // SAFETY: the caller's promise.
+            return (Chain::one(first, links), unsafe { links.next(first.as_ptr()) });
         };
+        let lies_in_page = |block: *mut u8| block.addr().wrapping_sub(start) <= last;
+        let is_next = |block: *mut u8| lies_in_page(block) && is_start(block.addr() % SLAB, class);
         let mut chain = Chain::one(first, links);
         // SAFETY: the caller's promise.
         let mut next = unsafe { links.next(chain.first) };
-        if ends_here(chain.first) {
+        if lies_in_page(chain.first) {
             while is_next(next) && chain.count < MOST {
                 chain.last = next;
                 chain.count += 1;

@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicU16, Ordering};
 
 use heapwright_os::{page_size, populate};
 
-use crate::classes::{GRAIN, PAGE, SLAB, is_block, size_of_class};
+use crate::classes::{GRAIN, PAGE, SLAB, blocks_in_slab, blocks_to, is_block, size_of_class};
 use crate::corruption::corrupted;
 use crate::links::{Chain, Links};
 use crate::scarcity::is_scarce;
@@ -158,27 +158,27 @@ impl Slab {
         (0..PAGES).filter(|&page| self.out[page] != 0).fold(0, |mask, page| mask | 1 << page)
     }
 
-    /// Takes up to `wanted` free blocks, those of pages that are in memory first, then those of the lowest pages.
+    /// Takes about `wanted` free blocks, at most one more: those of pages that are in memory first, then those of the
+    /// lowest pages.
     ///
     /// # Safety
     /// `start` is the address of this slab, and `links` are its class's.
     pub(crate) unsafe fn take(&mut self, start: *mut u8, links: Links, wanted: u32, pages: &mut PageCounts) -> Chain {
         let mut chain = Chain { end: links, ..Chain::EMPTY };
         while chain.count < wanted {
-            if self.ready == 0 {
-                if self.fresh == 0 {
+            // SAFETY: the caller's promise.
+            unsafe {
+                if self.ready != 0 {
+                    let page = self.ready.trailing_zeros() as usize;
+                    self.take_from(page, start, links, wanted, pages, &mut chain);
+                } else if self.fresh != 0 {
+                    let page = self.fresh.trailing_zeros() as usize;
+                    self.populate_ahead(start, page, pages);
+                    self.take_fresh(page, start, links, wanted, pages, &mut chain);
+                } else {
                     break;
                 }
-                let page = self.fresh.trailing_zeros() as usize;
-                // SAFETY: the caller's promise.
-                unsafe {
-                    self.populate_ahead(start, page, pages);
-                    self.carve(start, links, page, pages);
-                }
             }
-            let page = self.ready.trailing_zeros() as usize;
-            // SAFETY: the caller's promise.
-            unsafe { self.take_from(page, start, links, wanted, pages, &mut chain) };
         }
         chain
     }
@@ -202,35 +202,34 @@ impl Slab {
         }
     }
 
-    /// Links the blocks that start in a fresh page. The list of a slab's first page begins with a different block in
-    /// each slab (cache colouring): otherwise the first blocks of all slabs would compete for a few sets of the
-    /// processor's caches. Those of the other pages begin where the pages do: what is allocated together lies in one
-    /// run then, which the processor reads ahead.
-    unsafe fn carve(&mut self, start: *mut u8, links: Links, page: usize, pages: &mut PageCounts) {
-        let size = size_of_class(self.class());
-        let first = (page * PAGE).next_multiple_of(size);
-        let end = ((page + 1) * PAGE).min(SLAB - size + 1);
-        let colour = if page == 0 { colour_of(start) } else { 0 };
-        let coloured = first + colour % (end - first).div_ceil(size) * size;
-        let mut last = null_mut::<u8>();
-        for offset in (coloured..end).step_by(size).chain((first..coloured).step_by(size)) {
-            // SAFETY: the block lies in the slab and is free.
-            unsafe {
-                let block = start.add(offset);
-                if !last.is_null() {
-                    links.link(last, block);
-                }
-                last = block;
-            }
-        }
-        // SAFETY: as above; blocks start in fresh pages.
-        unsafe { links.link(last, null_mut()) };
+    /// Links the blocks that start in a fresh page, and takes them: all if they are about as many as are wanted, which
+    /// need not be looked at again.
+    unsafe fn take_fresh(
+        &mut self,
+        page: usize,
+        start: *mut u8,
+        links: Links,
+        wanted: u32,
+        pages: &mut PageCounts,
+        chain: &mut Chain,
+    ) {
         let bit = 1 << page;
         pages.refaulted += u32::from(self.purged & bit != 0);
         self.purged &= !bit;
         self.fresh &= !bit;
-        self.ready |= bit;
-        self.free[page] = (coloured / GRAIN) as u16;
+        let blocks = PageBlocks::of(page, self.class());
+        // SAFETY: the caller's promise; the page's blocks are free, and in no list.
+        unsafe {
+            let (first, last) = blocks.link(start, links);
+            if chain.count + blocks.count > wanted + 1 {
+                self.ready |= bit;
+                self.free[page] = ((first.addr() - start.addr()) / GRAIN) as u16;
+                return self.take_from(page, start, links, wanted, pages, chain);
+            }
+            chain.append(first, last, blocks.count);
+        }
+        self.add_out(page, blocks.count, pages);
+        self.add_out_beyond(page, blocks.end, pages);
     }
 
     /// Takes blocks off the list of a page.
@@ -243,46 +242,40 @@ impl Slab {
         pages: &mut PageCounts,
         chain: &mut Chain,
     ) {
-        let size = size_of_class(self.class());
+        let class = self.class();
+        let at = |block: *mut u8| block.addr().wrapping_sub(start.addr());
         // SAFETY: `ready` has the page, so it has a first block.
-        let mut block = unsafe { start.add(usize::from(self.free[page]) * GRAIN) };
-        if chain.first.is_null() {
-            chain.first = block;
-        } else {
-            // SAFETY: both are free.
-            unsafe { links.link(chain.last, block) };
-        }
-        let before = chain.count;
-        while !block.is_null() && chain.count < wanted {
-            let end = block.addr() - start.addr() + size;
-            if end > (page + 1) * PAGE {
-                (page + 1..end.div_ceil(PAGE)).for_each(|page| self.add_out(page, 1, pages));
-            }
-            chain.last = block;
-            chain.count += 1;
+        let first = unsafe { start.add(usize::from(self.free[page]) * GRAIN) };
+        let (mut block, mut last, mut end, mut count) = (first, first, 0, 0);
+        while !block.is_null() && chain.count + count < wanted {
+            end = end.max(at(block) + size_of_class(class));
+            last = block;
+            count += 1;
             // SAFETY: the block is free and in the page's list.
             block = unsafe { links.next(block) };
-            self.check(page, start, block);
+            if let Some(next) = NonNull::new(block)
+                && !is_in_page(at(block), page, class)
+            {
+                // The link has been overwritten.
+                corrupted(next);
+            }
         }
-        self.add_out(page, chain.count - before, pages);
-        // SAFETY: the last is free.
-        unsafe { links.link(chain.last, null_mut()) };
+        // SAFETY: the blocks are free, and linked.
+        unsafe { chain.append(first, last, count) };
+        self.add_out(page, count, pages);
+        self.add_out_beyond(page, end, pages);
         self.free[page] = if block.is_null() {
             self.ready &= !(1 << page);
             NONE
         } else {
-            ((block.addr() - start.addr()) / GRAIN) as u16
+            (at(block) / GRAIN) as u16
         };
     }
 
-    /// Aborts if a block of a page's list does not start in that page: a link has been overwritten.
-    fn check(&self, page: usize, start: *mut u8, block: *mut u8) {
-        let offset = block.addr().wrapping_sub(start.addr());
-        if let Some(found) = NonNull::new(block)
-            && (offset / PAGE != page || !is_block(offset, self.class()))
-        {
-            corrupted(found);
-        }
+    /// Adds one to the numbers of blocks that overlap the pages behind a page, up to `end`, and are out.
+    #[inline]
+    fn add_out_beyond(&mut self, page: usize, end: usize, pages: &mut PageCounts) {
+        (page + 1..end.div_ceil(PAGE)).for_each(|page| self.add_out(page, 1, pages));
     }
 
     /// Adds to the number of blocks that overlap a page and are out.
@@ -369,6 +362,57 @@ impl Slab {
         self.purged |= pages & self.resident;
         self.resident &= !pages;
     }
+}
+
+/// The blocks that start in a page.
+struct PageBlocks {
+    page: usize,
+    size: usize,
+    /// Where the first begins, in bytes from the slab's start.
+    first: usize,
+    /// Where the last ends.
+    end: usize,
+    count: u32,
+}
+
+impl PageBlocks {
+    /// Returns those of a page, in which a block of `class` starts.
+    #[inline]
+    fn of(page: usize, class: usize) -> PageBlocks {
+        let size = size_of_class(class);
+        let before = blocks_to(page * PAGE, class);
+        let count = blocks_to((page + 1) * PAGE, class).min(blocks_in_slab(class)) - before;
+        PageBlocks { page, size, first: before * size, end: (before + count) * size, count: count as u32 }
+    }
+
+    /// Links all of them; returns the first and the last of the list. The list of a slab's first page begins with a
+    /// different block in each slab (cache colouring): otherwise the first blocks of all slabs would compete for a few
+    /// sets of the processor's caches. Those of the other pages begin where the pages do: what is allocated together
+    /// lies in one run then, which the processor reads ahead.
+    ///
+    /// # Safety
+    /// `start` is the address of the slab, and `links` are its class's; the blocks are free, and in no list.
+    unsafe fn link(&self, start: *mut u8, links: Links) -> (*mut u8, *mut u8) {
+        let colour = if self.page == 0 { colour_of(start) % self.count as usize } else { 0 };
+        let first = self.first + colour * self.size;
+        let mut last = first;
+        // SAFETY: the blocks lie in the slab.
+        unsafe {
+            for _ in 1..self.count {
+                let next = if last + self.size == self.end { self.first } else { last + self.size };
+                links.link(start.add(last), start.add(next));
+                last = next;
+            }
+            links.link(start.add(last), null_mut());
+            (start.add(first), start.add(last))
+        }
+    }
+}
+
+/// Returns whether a block of a class that starts in a page of a slab lies at an offset.
+#[inline]
+fn is_in_page(offset: usize, page: usize, class: usize) -> bool {
+    offset / PAGE == page && is_block(offset, class)
 }
 
 /// Returns a colour for each slab that differs from its neighbours'.

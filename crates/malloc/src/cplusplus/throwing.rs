@@ -15,14 +15,6 @@ use super::runtime::{next_handler, thrower};
 pub extern "C" fn _Znwm(size: usize) -> *mut u8 {
     match heap::take(size) {
         Some(block) => block.as_ptr(),
-        None => allocate_medium(size),
-    }
-}
-
-#[inline(never)]
-extern "C" fn allocate_medium(size: usize) -> *mut u8 {
-    match heap::take_medium(size) {
-        Some(block) => block.as_ptr(),
         None => allocate_or_throw(size, heap::ANY),
     }
 }

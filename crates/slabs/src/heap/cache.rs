@@ -1,5 +1,6 @@
 //! The thread cache: a free list per class in front of the slabs, remote-free buffers, and freed long blocks.
 
+use core::mem::replace;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 
@@ -7,9 +8,9 @@ use super::allowance::Allowance;
 use super::remote_buffer::{Added, REMOTE_BUFFERS, RemoteBuffer};
 use super::slabs::Slabs;
 use crate::arena::ARENA;
-use crate::classes::{CLASSES, PAGE, SLAB, SMALL_CLASSES};
+use crate::classes::{CLASSES, SLAB, SMALL_CLASSES, is_block};
 use crate::corruption::corrupted;
-use crate::entry::Entry;
+use crate::entry::{DISSOLVED, Entry};
 use crate::free_list::FreeList;
 use crate::inbox::{Inbox, weight_of};
 use crate::links::{Chain, Key, Links, SideTable};
@@ -93,11 +94,11 @@ impl ThreadCache {
         }
     }
 
-    /// Returns the offset of the list of a block's class in bytes if the block is a small one of this heap.
+    /// Returns the offset of the list of a block's class in bytes. It is beyond the lists for a block in a dissolved
+    /// slab or of another heap; `None` for what [`ThreadCache::entry_of`] does not find.
     #[inline(always)]
     pub(super) fn distance_of(&self, block: *mut u8) -> Option<usize> {
-        let distance = (self.entry_of(block)?.to_bits() ^ self.mine.to_bits()) as usize;
-        (distance < SMALL_CLASSES * size_of::<FreeList>()).then_some(distance)
+        Some((self.entry_of(block)?.to_bits() ^ self.mine.to_bits()) as usize)
     }
 
     /// Returns the entry of the slab in which a block lies, if it lies in the pages; `None` for a thread without a
@@ -180,13 +181,16 @@ impl ThreadCache {
         /// processor.
         const FAR: u32 = 8192;
         let fewest = if slabs.pages.resident > FAR { 2 } else { 8 };
-        let (links, first) = (self.links(class), self.lists[class].first());
-        // SAFETY: the first block is free and in the list.
-        let second = unsafe { links.next(first) };
-        // What is waited for is on its way while the list is cut.
-        [first, second].into_iter().for_each(prefetch_slab_of);
+        let links = self.links(class);
+        let mut slab = 0;
+        // The metadata of each slab is in lines of its own, which would be waited for one after the other.
+        let observe = |block: *mut u8| {
+            if replace(&mut slab, block.addr() / SLAB) != block.addr() / SLAB {
+                prefetch_slab_of(block);
+            }
+        };
         // SAFETY: the links are the class's.
-        let latest = unsafe { self.lists[class].cut_latest(links, fewest) };
+        let latest = unsafe { self.lists[class].cut_latest(links, fewest, observe) };
         self.put_back_all(class, latest, slabs);
         self.allowance.subtract(self.lists[class].shrink_if_only_freed(class));
     }
@@ -202,18 +206,39 @@ impl ThreadCache {
     /// Puts the blocks of a class in a list back into the slabs.
     fn put_back_all(&mut self, class: usize, mut rest: *mut u8, slabs: &mut Slabs) {
         let links = self.links(class);
-        // SAFETY: the blocks are free and in the list.
-        unsafe { prefetch_slabs(class, rest, links) };
+        let entry = Entry::new(self.mine.owner(), class);
         while let Some(block) = NonNull::new(rest) {
-            let origin = Origin::of_listed(block);
-            if origin.entry.owner() != self.mine.owner() || origin.class != class {
-                corrupted(block);
-            }
+            let number = ARENA.number_of(block.addr().get());
             // SAFETY: the blocks are free and in the list.
-            let (together, next) = unsafe { origin.chain_from(block, links) };
-            rest = next;
-            slabs.put_back(class, &together);
+            rest = unsafe {
+                match number.filter(|&number| ARENA.entry(number) == entry && is_block_at(block, class)) {
+                    Some(number) => {
+                        let (together, next) = Chain::in_one_page(block, links, class);
+                        slabs.put_back_into(number, class, &together);
+                        next
+                    }
+                    None => self.put_back_dissolved(class, block, slabs),
+                }
+            };
         }
+    }
+
+    /// Puts the first block of a list back into the dissolved slab that it belongs to; returns the next. Ends the
+    /// process if it belongs to none.
+    ///
+    /// # Safety
+    /// The block is free and in a list of the class.
+    #[cold]
+    #[inline(never)]
+    unsafe fn put_back_dissolved(&mut self, class: usize, block: NonNull<u8>, slabs: &mut Slabs) -> *mut u8 {
+        let (origin, links) = (Origin::of_listed(block), self.links(class));
+        if origin.entry != Entry::new(self.mine.owner(), DISSOLVED) || origin.class != class {
+            corrupted(block);
+        }
+        // SAFETY: as this function requires.
+        let next = unsafe { links.next(block.as_ptr()) };
+        slabs.put_back(class, &Chain::one(block, links));
+        next
     }
 
     /// Collects up to `most` remote frees, into the lists as far as they have room, otherwise into the slabs. What is
@@ -223,18 +248,19 @@ impl ThreadCache {
         let (mut left, mut weight) = (most, 0);
         for _ in 0..2 {
             slabs.arrived.take_if_none(inbox);
+            let mut next = slabs.arrived.first();
             while left != 0
-                && let Some(block) = slabs.arrived.first()
+                && let Some(block) = next
             {
                 let origin = Origin::of_listed(block);
-                let links = self.links(origin.class);
                 // SAFETY: the blocks are free, and in a list that is this thread's now.
-                slabs.arrived.leave(unsafe { links.next(block.as_ptr()) });
+                next = NonNull::new(unsafe { self.links(origin.class).next(block.as_ptr()) });
                 weight += weight_of(origin.class);
                 // SAFETY: as above.
                 unsafe { self.collect_block(block, &origin, slabs) };
                 left -= 1;
             }
+            slabs.arrived.leave(next);
         }
         inbox.subtract_weight(weight);
         self.purge_idle_if_much(slabs);
@@ -248,12 +274,8 @@ impl ThreadCache {
     unsafe fn collect_block(&mut self, block: NonNull<u8>, origin: &Origin, slabs: &mut Slabs) {
         let links = self.links(origin.class);
         if origin.entry.owner() != self.mine.owner() {
-            // Its slab has been taken by another heap.
             // SAFETY: the caller's promise.
-            if !unsafe { self.send(block, origin) } {
-                corrupted(block);
-            }
-            return;
+            return unsafe { self.pass_on(block, origin) };
         }
         match &mut self.lists[origin.class] {
             // It was freed twice: linked to itself, it would be every later request's.
@@ -267,10 +289,24 @@ impl ThreadCache {
         }
     }
 
+    /// Sends a remote free on whose slab another heap has taken.
+    ///
+    /// # Safety
+    /// As [`ThreadCache::send`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn pass_on(&mut self, block: NonNull<u8>, origin: &Origin) {
+        // SAFETY: as this function requires.
+        if !unsafe { self.send(block, origin) } {
+            corrupted(block);
+        }
+    }
+
     /// Adds a block of another heap to the remote-free buffers; `false` when it was added last already.
     ///
     /// # Safety
     /// The block is of that origin and is not used.
+    #[inline(always)]
     pub(super) unsafe fn send(&mut self, block: NonNull<u8>, origin: &Origin) -> bool {
         let links = self.links(origin.class);
         // SAFETY: the caller's promise.
@@ -318,30 +354,9 @@ impl ThreadCache {
     }
 }
 
-/// Prefetches the metadata of the slabs of a list's first blocks: each slab's is in other lines, which would be waited
-/// for one after the other.
-///
-/// # Safety
-/// The first is null, or a free block of the class in a list, and the links are the class's.
-unsafe fn prefetch_slabs(class: usize, first: *mut u8, links: Links) {
-    /// At least the blocks that leave a list at once. The walk ends even if a corrupted list is a circle.
-    const MOST: u32 = 16;
-    let mut next = NonNull::new(first);
-    let mut page = usize::MAX;
-    for _ in 0..MOST {
-        // A corrupted link is not followed: what is put back is checked, and reported.
-        let Some(block) = next.filter(|&block| Origin::of(block).is_some_and(|origin| origin.class == class)) else {
-            return;
-        };
-        // Blocks that were freed one after the other lie in one page: so do the others, most likely, and there is
-        // nothing to wait for.
-        if core::mem::replace(&mut page, block.addr().get() / PAGE) == page {
-            return;
-        }
-        prefetch_slab_of(block.as_ptr());
-        // SAFETY: a block of the class begins there, and the links are the class's.
-        next = NonNull::new(unsafe { links.next(block.as_ptr()) });
-    }
+/// Returns whether a block of a class lies at an address in a slab.
+fn is_block_at(block: NonNull<u8>, class: usize) -> bool {
+    is_block(block.addr().get() % SLAB, class)
 }
 
 /// Prefetches the metadata of the slab in which a block lies.

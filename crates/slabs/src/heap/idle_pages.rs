@@ -67,7 +67,8 @@ impl Slabs {
         let pages = self.count() * (SLAB / PAGE) as u32;
         // Purging interrupts the other threads of a process.
         let part = if is_single_threaded() { 32 } else { 2 };
-        LEAST.max(pages / part).min(share_of_idle()) + self.pages.refaulted.min(share_of_idle())
+        let share = share_of_idle();
+        LEAST.max(pages / part).min(share) + self.pages.refaulted.min(share)
     }
 
     /// Purges some idle pages, after more of them were found than are retained; later calls go on until few are left.

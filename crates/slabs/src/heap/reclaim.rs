@@ -139,7 +139,7 @@ fn drain(inbox: &Inbox, slabs: &mut Slabs, moved: &mut RemoteBuffer, is_wanted: 
             let origin = Origin::of_listed(block);
             // SAFETY: the blocks are free and linked.
             let (together, rest) = unsafe { origin.chain_from(block, ARENA.links(origin.class)) };
-            slabs.arrived.leave(rest);
+            slabs.arrived.leave(NonNull::new(rest));
             weight += together.count as usize * weight_of(origin.class);
             if origin.entry.owner() == slabs.owner() {
                 slabs.put_back(origin.class, &together);

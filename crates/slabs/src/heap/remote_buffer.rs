@@ -37,6 +37,7 @@ impl RemoteBuffer {
     ///
     /// # Safety
     /// The block is of that origin, free and in no list, and the links are its class's.
+    #[inline(always)]
     pub(super) unsafe fn add(&mut self, origin: &Origin, block: NonNull<u8>, links: Links) -> Added {
         let mut overdue = None;
         if self.owner != origin.entry.owner() {

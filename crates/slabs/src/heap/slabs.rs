@@ -75,7 +75,7 @@ impl Slabs {
         self.own.owner
     }
 
-    /// Takes blocks of a class, up to `wanted` but at least one. `None` when there is no memory.
+    /// Takes blocks of a class, about `wanted` ([`Slab::take`]) but at least one. `None` when there is no memory.
     pub(super) fn take(&mut self, class: usize, links: Links, wanted: u32) -> Option<(NonNull<u8>, Chain)> {
         loop {
             let number = match self.lists[class].first() {
@@ -203,9 +203,18 @@ impl Slabs {
         if entry != Entry::new(self.own.owner, class) || !is_block(first.addr().get() % SLAB, class) {
             corrupted(first);
         }
+        self.put_back_into(number, class, blocks);
+    }
+
+    /// Does the same as [`Slabs::put_back`] for blocks in the slab of a number, which is of that class and this heap's.
+    #[inline(always)]
+    pub(super) fn put_back_into(&mut self, number: u32, class: usize, blocks: &Chain) {
         let slab = self.own.slab(number);
-        // SAFETY: the slab begins there, and and the blocks are free.
-        if slab.class() != class || unsafe { slab.put(ARENA.start_of(number), blocks, &mut self.pages) }.is_err() {
+        // SAFETY: the slab begins there, and the blocks are free.
+        let mut put = |slab: &mut Slab| unsafe { slab.put(ARENA.start_of(number), blocks, &mut self.pages) };
+        if let Some(first) = NonNull::new(blocks.first)
+            && (slab.class() != class || put(slab).is_err())
+        {
             corrupted(first);
         }
         let is_empty = ARENA.blocks_out(number).remove(blocks.count);
