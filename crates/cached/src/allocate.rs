@@ -24,7 +24,7 @@ pub fn take(size: usize) -> Option<NonNull<u8>> {
 #[inline(always)]
 #[must_use]
 pub fn take_hardened(size: usize) -> Option<NonNull<u8>> {
-    if mode::is_hardened() { harden::take(size) } else { None }
+    harden::take(size)
 }
 
 /// Does the same as [`take`]; the block is zero up to its usable size.
@@ -62,6 +62,9 @@ pub fn allocate_zeroed(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
 
 #[inline(never)]
 fn allocate_zeroed_slowly(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    if let Some(block) = harden::take_zeroed(size) {
+        return Ok(block);
+    }
     startup::ready().ok_or(OutOfMemory)?;
     let layout = layout(size, GRAIN)?;
     if mode::is_hardened() {

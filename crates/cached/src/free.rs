@@ -54,7 +54,7 @@ pub unsafe fn give_any(block: *mut u8) -> bool {
 #[inline(always)]
 #[must_use]
 pub unsafe fn give_hardened(block: *mut u8) -> bool {
-    mode::is_hardened() && harden::give(block)
+    harden::give(block)
 }
 
 /// Frees a block.
@@ -123,5 +123,5 @@ pub unsafe fn free_sized(block: NonNull<u8>, layout: Layout) -> Result<(), FreeE
         return Err(FreeError::WrongSize);
     }
     // SAFETY: if it is a block, it is not used any more, as this function requires.
-    unsafe { if give_any(block.as_ptr()) { Ok(()) } else { free(block) } }
+    unsafe { if give_any(block.as_ptr()) || give_hardened(block.as_ptr()) { Ok(()) } else { free(block) } }
 }

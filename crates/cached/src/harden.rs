@@ -5,16 +5,17 @@
 //! recognised exactly, under every measure.
 //!
 //! Short blocks (`short`) have a class and lie in slabs (`slab`), behind a lock per class (`shelf`) and a cache per
-//! thread (`cache`), which answers most calls without a lock. Long blocks have pages of their own (`long`). Both lie in
-//! spans with their guard pages (`span`, `span_pages`); those of freed slabs and long blocks are kept for a while
-//! (`stock`, `ready_spans`). Freed blocks may wait (`quarantine`), secret bytes may follow a block
-//! (`canary`), choices may be random (`draw`), and what is found is reported (`fault`).
+//! thread (`cache`), which answers most calls without a lock (`levels`). Long blocks have pages of their own (`long`).
+//! Both lie in spans with their guard pages (`span`, `span_pages`); those of freed slabs and long blocks are kept for a
+//! while (`stock`, `ready_spans`). Freed blocks may wait (`quarantine`), secret bytes may follow a block (`canary`),
+//! choices may be random (`draw`), and what is found is reported (`fault`).
 
 mod cache;
 mod canary;
 mod draw;
 mod fault;
 mod free_block;
+mod levels;
 mod long;
 mod quarantine;
 mod ready_spans;
@@ -44,6 +45,7 @@ use heapwright_slabs::heap::Owned;
 use heapwright_slabs::measures::Measures;
 use heapwright_slabs::mode::measures;
 use heapwright_slabs::{mode, thread};
+pub(crate) use levels::{give, take, take_zeroed};
 use short::{Contents, Short};
 use span::Kind;
 
@@ -89,27 +91,6 @@ pub(crate) fn init(room: usize) -> Result<(), Refused> {
     cache::init()?;
     canary::init();
     Ok(())
-}
-
-/// Allocates a block of `size` bytes from the calling thread's cache: the fast path of the hardened heap. `None` means
-/// that [`allocate`] has to be called.
-#[inline(never)]
-pub(crate) fn take(size: usize) -> Option<NonNull<u8>> {
-    let (measures, cache) = (measures(), cache::existing(thread::kept_heap())?);
-    short::allocate(class_for(size, GRAIN, measures)?, size, Contents::Any, measures, Some(cache))
-}
-
-/// Frees a block into the calling thread's cache: the fast path of the hardened heap. `false`: [`free`] has to
-/// be called.
-#[inline(never)]
-pub(crate) fn give(block: *mut u8) -> bool {
-    let give = || {
-        let (block, cache) = (NonNull::new(block)?, cache::existing(thread::kept_heap())?);
-        let number = ARENA.number_of(block.addr().get())?;
-        let Kind::Slab(class) = span::kind(number) else { return None };
-        Short::at(block, number, class)?.free(measures(), Some(cache)).ok()
-    };
-    give().is_some()
 }
 
 /// Allocates a block for `layout`. `heap` is the calling thread's, if it has one.
@@ -160,7 +141,7 @@ enum Place {
 fn place_of(block: NonNull<u8>) -> Option<Place> {
     let number = ARENA.number_of(block.addr().get())?;
     match span::kind(number) {
-        Kind::Slab(class) => Short::at(block, number, class).map(Place::Slab),
+        Kind::Slab(_) => Short::at(block, &span::slab_at(block.addr().get())?).map(Place::Slab),
         Kind::Nothing | Kind::Spare => None,
         Kind::Long | Kind::Waiting | Kind::Stuck => {
             block.addr().get().is_multiple_of(SLAB).then_some(Place::Long(number))

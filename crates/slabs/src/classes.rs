@@ -128,8 +128,7 @@ pub(crate) const fn is_start(offset: usize, class: usize) -> bool {
 /// `None` when none begins there.
 #[inline(always)]
 pub const fn blocks_before(offset: usize, class: usize) -> Option<usize> {
-    // The product is off by less than offset * size / 2^32 blocks, which is less than one block's share.
-    let blocks = ((offset as u64 * RECIPROCALS[class] as u64) >> 32) as usize;
+    let blocks = number_of_block(offset, class);
     if blocks * size_of_class(class) == offset { Some(blocks) } else { None }
 }
 
@@ -145,6 +144,13 @@ pub(crate) const fn blocks_to(offset: usize, class: usize) -> usize {
 #[inline(always)]
 pub(crate) const fn blocks_in_slab(class: usize) -> usize {
     ((SLAB as u64 * RECIPROCALS[class] as u64) >> 32) as usize
+}
+
+/// Returns the number of the block of a class that begins `offset` bytes, less than 2^16, behind the start of its slab.
+#[inline(always)]
+pub const fn number_of_block(offset: usize, class: usize) -> usize {
+    // The product is off by less than offset * size / 2^32 blocks, which is less than one block's share.
+    ((offset as u64 * RECIPROCALS[class] as u64) >> 32) as usize
 }
 
 /// Returns whether a block of a class lies `offset` bytes, less than [`SLAB`], behind the start of its slab.

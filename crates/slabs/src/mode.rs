@@ -37,6 +37,13 @@ pub fn measures() -> Measures {
     Measures::from_bits(MODE.load(Relaxed))
 }
 
+/// Returns the measures that are taken; none if calls are counted.
+#[inline(always)]
+pub fn uncounted_measures() -> Measures {
+    let mode = MODE.load(Relaxed);
+    if mode & COUNTED == 0 { Measures::from_bits(mode) } else { Measures::NONE }
+}
+
 /// Returns whether any measure is taken.
 #[inline]
 pub fn is_hardened() -> bool {

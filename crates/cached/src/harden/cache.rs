@@ -1,21 +1,21 @@
 //! The caches of threads in front of the shelves: free blocks per class, and the thread's quarantine.
 //!
-//! The fast path takes no lock: [`Cache::take`] chooses among the blocks of a class, [`Cache::free`] adds one, at once
-//! or from the end of the quarantine. Blocks come from the shelf of the class and go back to it in batches. All of it
-//! is out of band. A cache is used by its thread alone. In a fork's child the caches of the parent's other threads are
-//! lost with their blocks.
+//! The fast path takes no lock: [`Cache::take_at_once`] takes the block of a class that was chosen, [`Cache::free`] adds
+//! one, at once or from the end of the quarantine. Blocks come from the shelf of the class and go back to it in batches.
+//! All of it is out of band. A cache is used by its thread alone. In a fork's child the caches of the parent's other
+//! threads are lost with their blocks.
 
-use core::ptr::null_mut;
+use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use heapwright_os::{Lock, Refused, prefetch};
 
-use super::draw::{CHOICES, Draw, LONGEST_DRAWN};
+use super::draw::{CHOICES, Draw};
 use super::free_block::FreeBlock;
 use super::quarantine::{Queue, Waiting};
 use super::table::Table;
 use super::{Measures, shelf};
-use heapwright_slabs::classes::{CLASSES, size_of_class};
+use heapwright_slabs::classes::{CLASSES, SLAB, size_of_class};
 use heapwright_slabs::heap::{Owned, ThreadHeap};
 use heapwright_slabs::mode::measures;
 use heapwright_slabs::tables::MAX_HEAPS;
@@ -33,38 +33,37 @@ struct Bin {
     least: u8,
     /// The number that come from the shelf or go there together.
     batch: u8,
-    /// The most that there may be. 0 where freed blocks go to the shelf one by one.
+    /// The most that there may be. 0 in a closed bin.
     most: u8,
     /// The place of its first block among all blocks of the cache.
     place: u32,
 }
 
-/// The blocks of a batch and their bytes, at most. A cache has room for two batches.
+/// The blocks of a batch and their bytes, at most, except that a batch is never empty. A bin has room for two batches.
 const BATCH: usize = 16;
-const BATCH_BYTES: usize = 8 << 10;
+const BATCH_BYTES: usize = 16 << 10;
+
+/// Where choices are random, a bin is closed until this many blocks were drawn from the shelf one by one: to fill it
+/// with enough blocks to choose among, and to empty it when the thread ends, takes as long as some ten draws.
+const CLOSED: u8 = 16;
 
 impl Bin {
     const fn empty(class: usize, is_drawn: bool, place: u32) -> Bin {
         let size = size_of_class(class);
-        let least = if is_drawn && size <= LONGEST_DRAWN { CHOICES } else { 0 };
+        // A slab of blocks above 2 KiB has fewer.
+        let choices = if SLAB / size < CHOICES { SLAB / size } else { CHOICES };
+        let least = if is_drawn { choices } else { 0 };
         let batch = match BATCH_BYTES / size {
             0 => 1,
             batch if batch > BATCH => BATCH,
             batch => batch,
         };
-        let most = match size {
-            // The shelf draws among more than a batch.
-            size if is_drawn && size > LONGEST_DRAWN => 0,
-            size if size > 2 * BATCH_BYTES => 1,
-            _ => least + 2 * batch,
-        };
-        Bin { count: 0, least: least as u8, batch: batch as u8, most: most as u8, place }
+        Bin { count: 0, least: least as u8, batch: batch as u8, most: (least + 2 * batch) as u8, place }
     }
 
     /// The number of blocks that there is room for.
     const fn room(&self) -> u32 {
-        let filled = self.least + self.batch;
-        if filled > self.most { filled as u32 } else { self.most as u32 }
+        self.most as u32
     }
 
     const fn empty_of_all(are_drawn: bool) -> [Bin; CLASSES] {
@@ -96,8 +95,10 @@ const fn end_of(bins: [Bin; CLASSES]) -> usize {
 pub(super) struct Cache {
     draw: Draw,
     bins: [Bin; CLASSES],
+    /// How many blocks of each class were drawn from the shelf while the bin was closed.
+    drawn: [u8; CLASSES],
     waiting: Queue<FreeBlock, MOST_WAITING>,
-    blocks: [FreeBlock; ROOM],
+    blocks: [*mut u8; ROOM],
 }
 
 /// The table of caches, by the numbers of heaps. It is extended behind no other lock, hence held across forks.
@@ -136,78 +137,147 @@ fn make(heap: Owned) -> Option<&'static mut Cache> {
     let cache = unsafe { &mut *CACHES.load(Ordering::Relaxed).add(place) };
     cache.draw = Draw::new();
     cache.bins = if measures().have(Measures::RANDOM) { DRAWN } else { IN_ORDER };
+    cache.close();
     heap.here().hardened().store((&raw mut *cache).cast(), Ordering::Relaxed);
     Some(cache)
 }
 
 impl Cache {
     /// Takes a free block of a class; `None` when there is no memory.
-    #[inline(always)]
-    pub(super) fn take(&mut self, class: usize) -> Option<FreeBlock> {
-        if self.bins[class].count <= self.bins[class].least {
+    pub(super) fn take(&mut self, class: usize, measures: Measures) -> Option<NonNull<u8>> {
+        if !self.has_choice(class) {
+            if let Some(block) = self.draw_from_shelf(class) {
+                return Some(block);
+            }
             self.refill(class);
         }
-        let bin = &mut self.bins[class];
-        bin.count = bin.count.checked_sub(1)?;
-        let bin = *bin;
-        let taken = self.blocks[bin.place as usize + usize::from(bin.count)];
-        self.draw_next(bin);
-        Some(taken)
+        (self.bins[class].count != 0).then(|| self.pop(class, measures))
     }
 
-    /// Chooses the block of a bin that is taken next, if choices are random: it is put last, and on its way into the
-    /// processor's cache until then.
+    /// Draws a block from the shelf as long as the bin of the class is closed. It is opened by `None`.
+    fn draw_from_shelf(&mut self, class: usize) -> Option<NonNull<u8>> {
+        let bin = &mut self.bins[class];
+        if bin.most != 0 {
+            return None;
+        }
+        let drawn = if self.drawn[class] < CLOSED { shelf::draw(class) } else { None };
+        self.drawn[class] += 1;
+        if drawn.is_none() {
+            bin.most = DRAWN[class].most;
+        }
+        drawn
+    }
+
+    /// Takes a free block of a class, as [`Cache::take`] does; `None` when the bin has to be refilled.
+    #[inline(always)]
+    pub(super) fn take_at_once(&mut self, class: usize, measures: Measures) -> Option<NonNull<u8>> {
+        self.has_choice(class).then(|| self.pop(class, measures))
+    }
+
+    /// Returns whether a bin has enough blocks to choose among when one is taken.
+    #[inline(always)]
+    fn has_choice(&self, class: usize) -> bool {
+        self.bins[class].count > self.bins[class].least
+    }
+
+    /// Takes the block that was drawn off a bin that is not empty, and draws the next.
+    #[inline(always)]
+    fn pop(&mut self, class: usize, measures: Measures) -> NonNull<u8> {
+        let bin = &mut self.bins[class];
+        bin.count = bin.count.wrapping_sub(1);
+        let bin = *bin;
+        // SAFETY: the bin had one block more, and none is null.
+        let taken = unsafe { NonNull::new_unchecked(*self.block(bin, usize::from(bin.count))) };
+        if measures.have(Measures::RANDOM) {
+            self.draw_next(bin);
+        }
+        taken
+    }
+
+    /// Returns the place of a block of a bin.
+    ///
+    /// # Safety
+    /// The bin has room for more than `at` blocks.
+    #[inline(always)]
+    unsafe fn block(&mut self, bin: Bin, at: usize) -> *mut *mut u8 {
+        // SAFETY: the room of each bin lies in `blocks`, and there is more room than `at`, as this function requires.
+        unsafe { self.blocks.as_mut_ptr().add(bin.place as usize + at) }
+    }
+
+    /// Draws the block of a bin that is taken next: it is put last, and on its way into the processor's cache until
+    /// then.
     #[inline(always)]
     fn draw_next(&mut self, bin: Bin) {
-        if bin.least == 0 || bin.count == 0 {
+        if bin.count == 0 {
             return;
         }
-        let (first, count) = (bin.place as usize, usize::from(bin.count));
-        let drawn = first + self.draw.below(count);
-        self.blocks.swap(drawn, first + count - 1);
-        if let Some(block) = self.blocks[first + count - 1].block() {
-            prefetch(block.as_ptr());
-            prefetch(block.as_ptr().wrapping_add(64));
+        let count = usize::from(bin.count);
+        let drawn = self.draw.below(count);
+        // SAFETY: both are below the number of the bin's blocks.
+        let next = unsafe {
+            let (drawn, last) = (self.block(bin, drawn), self.block(bin, count - 1));
+            drawn.swap(last);
+            *last
+        };
+        prefetch(next);
+        prefetch(next.wrapping_add(64));
+    }
+
+    /// Frees a block of a class, by way of the quarantine if there is one. Returns `true`, as the calls at its end do.
+    #[inline(always)]
+    pub(super) fn free(&mut self, block: NonNull<u8>, class: usize, measures: Measures) -> bool {
+        if !measures.have(Measures::QUARANTINE) {
+            return self.put(block.as_ptr(), class, measures);
+        }
+        let freed = FreeBlock::new(block, class);
+        match self.waiting.exchange(freed, MOST_WAITING_BYTES) {
+            Some(first) => self.put(first.block(), first.class(), measures),
+            None => self.wait(freed, measures),
         }
     }
 
-    /// Frees a block of a class, by way of the quarantine if there is one.
-    #[inline(always)]
-    pub(super) fn free(&mut self, freed: FreeBlock, measures: Measures) {
-        if !measures.have(Measures::QUARANTINE) {
-            return self.put(freed);
-        }
+    /// Adds a block to the quarantine, from which as many go as have to.
+    #[inline(never)]
+    fn wait(&mut self, freed: FreeBlock, measures: Measures) -> bool {
         while let Some(first) = self.waiting.make_room(freed.bytes(), MOST_WAITING_BYTES) {
-            self.put(first);
+            self.put(first.block(), first.class(), measures);
         }
         self.waiting.add(freed);
+        true
     }
 
     /// Makes a block ready to be taken again.
-    #[inline]
-    fn put(&mut self, block: FreeBlock) {
-        let bin = &mut self.bins[block.class()];
+    #[inline(always)]
+    fn put(&mut self, block: *mut u8, class: usize, measures: Measures) -> bool {
+        let bin = &mut self.bins[class];
         if bin.count >= bin.most {
-            return self.put_on_shelf(block);
+            return self.put_on_shelf(block, class);
         }
-        let end = bin.place as usize + usize::from(bin.count);
+        let count = usize::from(bin.count);
         bin.count += 1;
-        let is_drawn = bin.least != 0 && bin.count > 1;
-        self.blocks[end] = block;
-        if is_drawn {
-            // The block that was drawn to be the next stays it.
-            self.blocks.swap(end - 1, end);
+        let bin = *bin;
+        // SAFETY: there is room for one block more than `count`.
+        unsafe {
+            let end = self.block(bin, count);
+            if measures.have(Measures::RANDOM) && count != 0 {
+                // The block that was drawn to be the next stays it.
+                end.write(*end.sub(1));
+                end.sub(1).write(block);
+            } else {
+                end.write(block);
+            }
         }
+        true
     }
 
-    /// Does the same where the cache has no room: with a batch.
+    /// Does the same where the bin has no room: with a batch.
     #[inline(never)]
-    fn put_on_shelf(&mut self, block: FreeBlock) {
-        let Bin { batch, most, .. } = self.bins[block.class()];
-        shelf::put(block.class(), &[block]);
-        if most != 0 {
-            self.shrink(block.class(), batch);
+    fn put_on_shelf(&mut self, block: *mut u8, class: usize) -> bool {
+        shelf::put(class, &[block]);
+        if self.bins[class].most != 0 {
+            self.shrink(class, self.bins[class].batch);
         }
+        true
     }
 
     /// Puts up to `most` blocks of a class on the shelf.
@@ -231,18 +301,33 @@ impl Cache {
         self.blocks[first + count..first + count + added].reverse();
         bin.count += added as u8;
         let bin = *bin;
-        self.draw_next(bin);
+        if bin.least != 0 {
+            self.draw_next(bin);
+        }
     }
 
     /// Puts all blocks on the shelves, those in quarantine too.
     pub(super) fn flush(&mut self) {
+        if self.draw.is_random() {
+            // Blocks that waited go by batches.
+            self.bins.iter_mut().zip(&DRAWN).for_each(|(bin, open)| bin.most = open.most);
+        }
         while let Some(first) = self.waiting.take() {
-            self.put(first);
+            self.put(first.block(), first.class(), measures());
         }
         for class in 0..CLASSES {
             if self.bins[class].count != 0 {
                 self.shrink(class, u8::MAX);
             }
+        }
+        self.close();
+    }
+
+    /// Closes all bins, which are empty, if choices are random.
+    fn close(&mut self) {
+        if self.draw.is_random() {
+            self.drawn = [0; CLASSES];
+            self.bins.iter_mut().for_each(|bin| bin.most = 0);
         }
     }
 }

@@ -8,10 +8,6 @@ use heapwright_slabs::mode::measures;
 /// The number of places among which random choices are made, where there are enough.
 pub(super) const CHOICES: usize = 32;
 
-/// The longest blocks among which the caches of threads choose; among longer ones the shelf chooses for each of them.
-/// [`CHOICES`] of these in each cache would be too much memory.
-pub(super) const LONGEST_DRAWN: usize = 1 << 10;
-
 /// Who chooses. The generator is quick, and not one of cryptography's: it is not foreseen by who does not see what it chose, many
 /// times over.
 #[repr(u64)]
@@ -32,7 +28,7 @@ impl Draw {
         match self {
             Draw::Lowest => 0,
             Draw::Any { state } => {
-                *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+                *state = state.wrapping_add(0x2D35_8DCC_AA6C_78A5);
                 ((u128::from(mix(*state)) * choices as u128) >> 64) as usize
             }
         }
@@ -49,11 +45,11 @@ impl Draw {
     }
 }
 
-/// Makes every bit depend on every other.
-pub(super) fn mix(word: u64) -> u64 {
-    let word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    word ^ word >> 31
+/// Makes every bit depend on every other, by one multiplication of which both halves are used.
+#[inline(always)]
+fn mix(word: u64) -> u64 {
+    let product = u128::from(word) * u128::from(word ^ 0x8BB8_4B93_962E_ACC9);
+    product as u64 ^ (product >> 64) as u64
 }
 
 #[cfg(test)]

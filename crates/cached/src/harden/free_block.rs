@@ -1,4 +1,4 @@
-//! A free block of a slab in a cache or a quarantine: its address and its class, in one word.
+//! A free block of a slab in a quarantine: its address and its class, in one word.
 
 use core::ptr::{NonNull, null_mut};
 
@@ -15,8 +15,6 @@ const ADDRESS: u32 = 57;
 const _: () = assert!(CLASSES < 1 << (usize::BITS - ADDRESS));
 
 impl FreeBlock {
-    pub(super) const NONE: FreeBlock = FreeBlock(null_mut());
-
     #[inline(always)]
     pub(super) fn new(block: NonNull<u8>, class: usize) -> FreeBlock {
         FreeBlock(block.as_ptr().map_addr(|address| address | class << ADDRESS))
@@ -24,18 +22,20 @@ impl FreeBlock {
 
     #[inline(always)]
     pub(super) fn class(self) -> usize {
-        self.0.addr() >> ADDRESS
+        let class = self.0.addr() >> ADDRESS;
+        // SAFETY: it is a class, of `new` or of all zeros.
+        unsafe { core::hint::assert_unchecked(class < CLASSES) };
+        class
     }
 
-    /// Returns the block's address; `None` of [`FreeBlock::NONE`].
     #[inline(always)]
-    pub(super) fn block(self) -> Option<NonNull<u8>> {
-        NonNull::new(self.0.map_addr(|address| address & ((1 << ADDRESS) - 1)))
+    pub(super) fn block(self) -> *mut u8 {
+        self.0.map_addr(|address| address & ((1 << ADDRESS) - 1))
     }
 }
 
 impl Waiting for FreeBlock {
-    const NOTHING: FreeBlock = FreeBlock::NONE;
+    const NOTHING: FreeBlock = FreeBlock(null_mut());
 
     #[inline(always)]
     fn bytes(self) -> usize {

@@ -10,7 +10,7 @@ use super::fault::{Fault, end};
 use super::quarantine::{Queue, Waiting};
 use super::short::Contents;
 use super::span::{self, Kind};
-use super::span_pages::{self, Pages};
+use super::span_pages;
 use super::{Measures, canary, ready_spans, shelf};
 use crate::counts;
 use heapwright_slabs::arena::ARENA;
@@ -121,7 +121,7 @@ pub(super) fn free(number: u32, block: NonNull<u8>) -> Result<(), FreeError> {
     } else {
         if measures().have(Measures::ZERO) {
             // SAFETY: as above.
-            unsafe { span_pages::clear(number, Pages::InMemory) };
+            unsafe { span_pages::clear(number) };
         }
         remove(number);
     }

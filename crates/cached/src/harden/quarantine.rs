@@ -34,6 +34,22 @@ impl<W: Waiting, const N: usize> Queue<W, N> {
         if self.count == N || self.bytes.saturating_add(bytes) > most { self.take() } else { None }
     }
 
+    /// Takes the first out of a full queue and adds a block at the end, if no more than `most` bytes wait then.
+    #[inline(always)]
+    pub(super) fn exchange(&mut self, waiting: W, most: usize) -> Option<W> {
+        if self.count != N {
+            return None;
+        }
+        let place = &mut self.waiting[self.first % N];
+        let bytes = self.bytes - place.bytes() + waiting.bytes();
+        if bytes > most {
+            return None;
+        }
+        self.bytes = bytes;
+        self.first = (self.first + 1) % N;
+        Some(core::mem::replace(place, waiting))
+    }
+
     /// Takes the first out.
     #[inline(always)]
     pub(super) fn take(&mut self) -> Option<W> {
@@ -69,10 +85,15 @@ mod tests {
         let mut gone = std::vec::Vec::new();
         for number in 1..=9 {
             let bytes = if number == 8 { 100 } else { 10 };
-            while let Some(waiting) = queue.make_room(bytes, 105) {
-                gone.push(waiting.number);
+            match queue.exchange(Block { number, bytes }, 105) {
+                Some(waiting) => gone.push(waiting.number),
+                None => {
+                    while let Some(waiting) = queue.make_room(bytes, 105) {
+                        gone.push(waiting.number);
+                    }
+                    queue.add(Block { number, bytes });
+                }
             }
-            queue.add(Block { number, bytes });
         }
         // The eighth is alone with its hundred bytes, and the ninth is too much beside it.
         assert_eq!(gone, [1, 2, 3, 4, 5, 6, 7, 8]);

@@ -5,12 +5,11 @@ use core::sync::atomic::{AtomicIsize, AtomicPtr, Ordering};
 
 use heapwright_os::{ForkPass, Lock, Refused, Reservation, round_to_pages};
 
-use super::draw::{Draw, LONGEST_DRAWN};
-use super::free_block::FreeBlock;
+use super::draw::{CHOICES, Draw};
 use super::record::{Past, give_run, take_run};
 use super::slab::Slab;
 use super::span::{self, Kind};
-use super::span_pages::{self, Pages};
+use super::span_pages;
 use super::{Measures, stock};
 use heapwright_slabs::arena::ARENA;
 use heapwright_slabs::classes::{CLASSES, SLAB, size_of_class};
@@ -37,6 +36,9 @@ const LEAST_KEPT: isize = 512;
 
 /// The part of all slabs that is kept idle, if that is more.
 const KEPT_PART: isize = 8;
+
+/// The longest blocks that are drawn one by one from slabs with [`CHOICES`] of them only. Slabs have few longer ones.
+const LONGEST_AMONG_MANY: usize = 1 << 10;
 
 /// The slabs of the class whose lock is held.
 struct OwnSlabs(());
@@ -82,7 +84,7 @@ fn shelves() -> &'static [Lock<Shelf>] {
 
 /// Takes as many blocks of a class as there is room for in `taken`; returns how many. They are fewer when there is no
 /// memory.
-pub(super) fn take(class: usize, taken: &mut [FreeBlock]) -> usize {
+pub(super) fn take(class: usize, taken: &mut [*mut u8]) -> usize {
     let Some(shelf) = shelves().get(class) else { return 0 };
     let mut count = shelf.lock().take(class, taken);
     if count == 0 && !taken.is_empty() && trim() != 0 {
@@ -92,13 +94,19 @@ pub(super) fn take(class: usize, taken: &mut [FreeBlock]) -> usize {
 }
 
 /// Takes a block of a class. `None` when there is no memory.
-pub(super) fn take_one(class: usize) -> Option<FreeBlock> {
-    let mut taken = [FreeBlock::NONE];
-    (take(class, &mut taken) != 0).then_some(taken[0])
+pub(super) fn take_one(class: usize) -> Option<NonNull<u8>> {
+    let mut taken = [null_mut()];
+    take(class, &mut taken);
+    NonNull::new(taken[0])
+}
+
+/// Takes a block of a class that is drawn from a slab with choice enough; `None` where none has, or there is no memory.
+pub(super) fn draw(class: usize) -> Option<NonNull<u8>> {
+    shelves().get(class)?.lock().draw(class)
 }
 
 /// Puts blocks of a class back that are not in use any more.
-pub(super) fn put(class: usize, blocks: &[FreeBlock]) {
+pub(super) fn put(class: usize, blocks: &[*mut u8]) {
     if let Some(shelf) = shelves().get(class) {
         shelf.lock().put(blocks);
     }
@@ -136,38 +144,69 @@ pub(super) unsafe fn let_go() {
 }
 
 impl Shelf {
-    fn take(&mut self, class: usize, taken: &mut [FreeBlock]) -> usize {
+    fn take(&mut self, class: usize, taken: &mut [*mut u8]) -> usize {
         let (before, size) = (self.idle, size_of_class(class));
         let mut count = 0;
         while count < taken.len() {
             let Some(number) = self.listed.first().or_else(|| self.acquire(class)) else { break };
-            let Shelf { listed, own, draw, idle, .. } = self;
-            let slab = own.slab(number);
-            let start = ARENA.start_of(number);
-            while count < taken.len() && slab.has_room() {
-                // Caches choose among these, except among long ones.
-                let together = if size > LONGEST_DRAWN && draw.is_random() { 1 } else { taken.len() - count };
-                let mut places = taken[count..].iter_mut();
-                count += slab.take(together, draw, idle, |number| {
-                    // SAFETY: the block lies in the slab.
-                    let block = NonNull::new(unsafe { start.add(number * size) });
-                    if let Some((place, block)) = places.next().zip(block) {
-                        *place = FreeBlock::new(block, class);
-                    }
-                });
-            }
-            if !slab.has_room() {
-                listed.remove(number, own);
-            }
+            // Caches choose among these.
+            count += self.take_from(number, size, &mut taken[count..]);
         }
         self.count_idle(before);
         count
     }
 
-    fn put(&mut self, blocks: &[FreeBlock]) {
+    /// Takes blocks of `size` bytes from a slab that has some, as many as there is room for in `taken`; returns how
+    /// many.
+    fn take_from(&mut self, number: u32, size: usize, taken: &mut [*mut u8]) -> usize {
+        let Shelf { listed, own, draw, idle, .. } = self;
+        let (slab, start) = (own.slab(number), ARENA.start_of(number));
+        let mut count = 0;
+        while count < taken.len() && slab.has_room() {
+            let mut places = taken[count..].iter_mut();
+            count += slab.take(places.len(), draw, idle, |number| {
+                if let Some(place) = places.next() {
+                    // SAFETY: the block lies in the slab.
+                    *place = unsafe { start.add(number * size) };
+                }
+            });
+        }
+        if !slab.has_room() {
+            listed.remove(number, own);
+        }
+        count
+    }
+
+    fn draw(&mut self, class: usize) -> Option<NonNull<u8>> {
+        let (before, size, mut taken) = (self.idle, size_of_class(class), [null_mut()]);
+        let number = match self.listed.first() {
+            Some(first) => self.find_choice(first, size)?,
+            None => self.acquire(class)?,
+        };
+        self.take_from(number, size, &mut taken);
+        self.count_idle(before);
+        NonNull::new(taken[0])
+    }
+
+    /// Returns the first of a few listed slabs, from one on, that has enough blocks of `size` bytes to draw among.
+    fn find_choice(&mut self, first: u32, size: usize) -> Option<u32> {
+        /// The slabs that are looked at.
+        const SLABS: usize = 4;
+        let least = if size <= LONGEST_AMONG_MANY { CHOICES } else { 1 };
+        let mut next = Some(first);
+        for _ in 0..SLABS {
+            let (number, slab) = (next?, self.own.slab(next?));
+            if slab.left() >= least {
+                return Some(number);
+            }
+            next = slab.node.next();
+        }
+        None
+    }
+
+    fn put(&mut self, blocks: &[*mut u8]) {
         let before = self.idle;
-        for block in blocks.iter().filter_map(|block| block.block()) {
-            let address = block.addr().get();
+        for address in blocks.iter().map(|block| block.addr()) {
             let Some(number) = ARENA.number_of(address) else { continue };
             let Shelf { listed, own, idle, .. } = self;
             let slab = own.slab(number);
@@ -196,8 +235,9 @@ impl Shelf {
     /// Returns whether enough pages are idle to look at every slab of this class.
     fn has_much_idle(&self) -> bool {
         const SLAB_PAGES: isize = 16;
-        let kept = LEAST_KEPT.max(SLABS.load(Ordering::Relaxed) * SLAB_PAGES / KEPT_PART);
-        self.idle > 8.max(self.slabs) && IDLE.load(Ordering::Relaxed) > kept
+        let kept_of = |slabs: isize| slabs * SLAB_PAGES / KEPT_PART;
+        let kept = LEAST_KEPT.max(kept_of(SLABS.load(Ordering::Relaxed)));
+        self.idle as isize > kept_of(self.slabs as isize).max(8) && IDLE.load(Ordering::Relaxed) > kept
     }
 
     /// Gets a new slab, from the stock if there is one; returns its number.
@@ -274,7 +314,7 @@ impl Shelf {
 fn remove(number: u32) {
     if measures().have(Measures::ZERO) {
         // SAFETY: the slab is this thread's, and no block of it is in use.
-        unsafe { span_pages::clear(number, Pages::Sparse) };
+        unsafe { span_pages::verify_clear(number, (*span::span(number)).slab.resident()) };
     }
     if let Some(mut arena) = ARENA.lock() {
         // SAFETY: the slab is this thread's, and no block of it is in use.

@@ -3,15 +3,16 @@
 use core::ptr::NonNull;
 
 use heapwright_heaps::{FreeError, ResizeError};
+use heapwright_os::prefetch;
 
 use super::cache::Cache;
 use super::fault::{Fault, end};
-use super::free_block::FreeBlock;
 use super::record::{Record, record};
+use super::span::SlabAt;
 use super::{Measures, canary, shelf, span, zeros};
 use crate::counts;
 use heapwright_slabs::arena::ARENA;
-use heapwright_slabs::classes::{SLAB, blocks_before, size_of_class};
+use heapwright_slabs::classes::{GRAIN, SLAB, blocks_before, number_of_block, size_of_class};
 use heapwright_slabs::mode;
 use heapwright_slabs::mode::measures;
 
@@ -33,7 +34,6 @@ pub(super) enum Contents {
 }
 
 /// Allocates a block of a class for `size` bytes, from the calling thread's cache if it has one.
-#[inline(always)]
 pub(super) fn allocate(
     class: usize,
     size: usize,
@@ -42,34 +42,38 @@ pub(super) fn allocate(
     cache: Option<&mut Cache>,
 ) -> Option<NonNull<u8>> {
     let taken = match cache {
-        Some(cache) => cache.take(class),
+        Some(cache) => cache.take(class, measures),
         None => shelf::take_one(class),
     };
-    let short = Short::taken(taken?.block()?, class);
-    if measures.have(Measures::ZERO) {
-        // No program writes to a block that it never had, and its pages may never have been in memory.
-        if short.record.was_used() || contents == Contents::Zeros {
-            short.check_unused();
-        }
-    } else if contents == Contents::Zeros {
-        // SAFETY: the block is free, and as long as its class.
-        unsafe { zeros::clear(short.block, size_of_class(class)) };
-    }
-    short.set_size(size, measures);
+    let block = Short::taken(taken?, class).begin(size, contents, measures);
     if mode::is_counted() {
         counts::record_allocation(Some(class), size, size_of_class(class));
     }
-    Some(short.block)
+    Some(block)
+}
+
+/// Allocates a block of a class for `size` bytes as [`allocate`] does, without counting it; `None` when the cache has
+/// to be refilled.
+#[inline(always)]
+pub(super) fn allocate_at_once(
+    class: usize,
+    size: usize,
+    contents: Contents,
+    measures: Measures,
+    cache: &mut Cache,
+) -> Option<NonNull<u8>> {
+    let taken = cache.take_at_once(class, measures)?;
+    Some(Short::taken(taken, class).begin(size, contents, measures))
 }
 
 impl Short {
-    /// Wraps the block at an address in the slab of a number, of a class; `None` if none begins there.
-    #[inline]
-    pub(super) fn at(block: NonNull<u8>, number: u32, class: usize) -> Option<Short> {
+    /// Wraps the block at an address in this slab; `None` if none begins there.
+    #[inline(always)]
+    pub(super) fn at(block: NonNull<u8>, slab: &SlabAt) -> Option<Short> {
         let offset = block.addr().get() % SLAB;
-        let at = blocks_before(offset, class)?;
-        let fits = offset + size_of_class(class) <= span::length(number);
-        fits.then(|| Short { block, class, record: record(span::run(number), at) })
+        let at = blocks_before(offset, slab.class)?;
+        let fits = offset + size_of_class(slab.class) <= slab.length;
+        fits.then(|| Short { block, class: slab.class, record: record(slab.run, at) })
     }
 
     /// Wraps a block of a class that came from a slab.
@@ -77,8 +81,24 @@ impl Short {
     fn taken(block: NonNull<u8>, class: usize) -> Short {
         let address = block.addr().get();
         let number = (address - ARENA.base().addr()) / SLAB;
-        let at = blocks_before(address % SLAB, class).unwrap_or_default();
+        let at = number_of_block(address % SLAB, class);
         Short { block, class, record: record(span::run(number as u32), at) }
+    }
+
+    /// Makes the block, which was free, the program's.
+    #[inline(always)]
+    fn begin(self, size: usize, contents: Contents, measures: Measures) -> NonNull<u8> {
+        if measures.have(Measures::ZERO) {
+            // No program writes to a block that it never had, and its pages may never have been in memory.
+            if self.record.was_used() || contents == Contents::Zeros {
+                self.check_unused();
+            }
+        } else if contents == Contents::Zeros {
+            // SAFETY: the block is free, and as long as its class.
+            unsafe { zeros::clear(self.block, size_of_class(self.class)) };
+        }
+        self.set_size(size, measures);
+        self.block
     }
 
     /// Returns the length of the block without the room for the canary.
@@ -111,8 +131,14 @@ impl Short {
     fn check_end(self, size: usize, measures: Measures) {
         // SAFETY: behind the block there is a canary.
         if measures.have(Measures::CANARY) && !unsafe { canary::is_intact(self.block, size) } {
-            end(&Fault::Overflow { size }, self.block);
+            self.end_overflown(size);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_overflown(self, size: usize) -> ! {
+        end(&Fault::Overflow { size }, self.block)
     }
 
     /// Ends the process if the free block is not zero.
@@ -137,21 +163,37 @@ impl Short {
     ///
     /// # Errors
     /// [`FreeError::AlreadyFree`].
-    #[inline(always)]
     pub(super) fn free(self, measures: Measures, cache: Option<&mut Cache>) -> Result<(), FreeError> {
+        self.end(measures)?;
+        if mode::is_counted() {
+            counts::record_free(Some(self.class), size_of_class(self.class));
+        }
+        match cache {
+            Some(cache) => _ = cache.free(self.block, self.class, measures),
+            None => shelf::put(self.class, &[self.block.as_ptr()]),
+        }
+        Ok(())
+    }
+
+    /// Frees the block into a cache as [`Short::free`] does, without counting it. Returns `false` if the program does
+    /// not have the block.
+    #[inline(always)]
+    pub(super) fn free_into(self, cache: &mut Cache, measures: Measures) -> bool {
+        if measures.have(Measures::CANARY) {
+            // The record is exchanged before the canary can be read: meanwhile that is on its way.
+            prefetch(self.block.as_ptr().wrapping_add(size_of_class(self.class) - GRAIN));
+        }
+        self.end(measures).is_ok() && cache.free(self.block, self.class, measures)
+    }
+
+    /// Makes the block free: the program does not have it any more.
+    #[inline(always)]
+    fn end(self, measures: Measures) -> Result<(), FreeError> {
         let slack = self.record.set_free().ok_or(FreeError::AlreadyFree)?;
         self.check_end(self.whole(measures).saturating_sub(slack), measures);
         if measures.have(Measures::ZERO) {
             // SAFETY: the program has given the block up.
             unsafe { zeros::clear(self.block, size_of_class(self.class)) };
-        }
-        if mode::is_counted() {
-            counts::record_free(Some(self.class), size_of_class(self.class));
-        }
-        let freed = FreeBlock::new(self.block, self.class);
-        match cache {
-            Some(cache) => cache.free(freed, measures),
-            None => shelf::put(self.class, &[freed]),
         }
         Ok(())
     }

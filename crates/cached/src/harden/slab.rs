@@ -78,6 +78,11 @@ impl Slab {
         self.open != 0 || self.closed != 0
     }
 
+    /// Returns how many blocks are not out.
+    pub(super) fn left(&self) -> usize {
+        self.blocks().saturating_sub(self.out.into())
+    }
+
     /// Whether no block is out.
     pub(super) fn is_unused(&self) -> bool {
         self.out == 0

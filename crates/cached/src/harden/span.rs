@@ -12,7 +12,8 @@ use super::draw::Draw;
 use super::record::{Run, record};
 use super::slab::Slab;
 use super::table::Table;
-use heapwright_slabs::classes::SLAB;
+use heapwright_slabs::arena::ARENA;
+use heapwright_slabs::classes::{CLASSES, SLAB};
 use heapwright_slabs::mode::measures;
 
 /// What lies at a number.
@@ -140,6 +141,30 @@ pub(super) fn kind(number: u32) -> Kind {
     }
     // SAFETY: the record is there, and the field atomic.
     Kind::from_bits(unsafe { &(*span(number)).kind }.load(Ordering::Acquire))
+}
+
+/// The slab that an address lies in, as frees see it.
+pub(super) struct SlabAt {
+    pub(super) class: usize,
+    /// The records of its blocks.
+    pub(super) run: Run,
+    /// The length of the part that has blocks.
+    pub(super) length: usize,
+}
+
+/// Returns the slab that an address lies in, if there is one.
+#[inline(always)]
+pub(super) fn slab_at(address: usize) -> Option<SlabAt> {
+    let number = address.wrapping_sub(ARENA.base().addr()) / SLAB;
+    if number >= COVERED.load(Ordering::Acquire) {
+        return None;
+    }
+    // SAFETY: the record is there; the kind is atomic, and what a slab has else was written before.
+    unsafe {
+        let span = SPANS.load(Ordering::Relaxed).add(number);
+        let class = usize::from((*span).kind.load(Ordering::Acquire)).wrapping_sub(1);
+        (class < CLASSES).then(|| SlabAt { class, run: (*span).run.unwrap_unchecked(), length: (*span).length })
+    }
 }
 
 /// Says what lies at a number.

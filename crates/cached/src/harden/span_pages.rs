@@ -6,8 +6,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use heapwright_os::{Guarded, Refused, forbid, guard, page_size, permit, purge, unguard};
 
-use super::Measures;
 use super::span::{Kind, Seal, Span, cover, draw_below, kind, set_kind, span};
+use super::{Measures, zeros};
 use heapwright_slabs::arena::{ARENA, ArenaState};
 use heapwright_slabs::classes::SLAB;
 use heapwright_slabs::mode::measures;
@@ -253,10 +253,10 @@ pub(super) unsafe fn remove(arena: &mut ArenaState, number: u32) {
 ///
 /// # Safety
 /// The span is not in use.
-pub(super) unsafe fn clear(number: u32, pages: Pages) {
+pub(super) unsafe fn clear(number: u32) {
     // SAFETY: as this function requires.
     unsafe {
-        clear_bytes(number, (*span(number)).length, pages);
+        clear_bytes(number, (*span(number)).length);
         (*span(number)).dirty = 0;
     }
 }
@@ -267,28 +267,39 @@ pub(super) unsafe fn clear(number: u32, pages: Pages) {
 /// The span is not in use.
 pub(super) unsafe fn clear_dirty(number: u32) {
     // SAFETY: as this function requires.
-    unsafe { clear_bytes(number, (*span(number)).dirty, Pages::InMemory) };
+    unsafe { clear_bytes(number, (*span(number)).dirty) };
 }
 
-/// Whether the pages of a body are in memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pages {
-    /// Most of them are.
-    InMemory,
-    /// Some of them are.
-    Sparse,
+/// Makes sure that a slab is zero whose freed blocks were cleared: it is, but for what was written to them since. That
+/// is cheaper than to purge it, after which each page takes a page fault. `resident` are the pages that may be in
+/// memory, one bit each.
+///
+/// # Safety
+/// The slab is not in use.
+pub(super) unsafe fn verify_clear(number: u32, resident: u16) {
+    let Some(body) = NonNull::new(ARENA.start_of(number)) else { return };
+    let length = page_size().min(SLAB);
+    // SAFETY: pages that may be in memory are the slab's, which is not in use.
+    unsafe {
+        for page in (0..SLAB / length).filter(|page| resident & 1 << page != 0) {
+            let start = body.add(page * length);
+            if !zeros::is_clear(start, length) {
+                start.write_bytes(0, length);
+            }
+        }
+        (*span(number)).dirty = 0;
+    }
 }
 
 /// # Safety
 /// The first bytes of the span's body, whole pages, are not in use.
-unsafe fn clear_bytes(number: u32, bytes: usize, pages: Pages) {
+unsafe fn clear_bytes(number: u32, bytes: usize) {
     /// Longer ones are purged: the memory is worth the page faults.
     const LONGEST_CLEARED: usize = 256 << 10;
     let Some(body) = NonNull::new(ARENA.start_of(number)) else { return };
     // SAFETY: as this function requires.
     unsafe {
-        let is_written = pages == Pages::InMemory && bytes <= LONGEST_CLEARED;
-        if is_written || purge(body, bytes).is_err() {
+        if bytes <= LONGEST_CLEARED || purge(body, bytes).is_err() {
             body.write_bytes(0, bytes);
         }
     }

@@ -4,22 +4,32 @@ use core::ptr::NonNull;
 
 use heapwright_slabs::classes::GRAIN;
 
-/// The bytes of a step. Most blocks are no longer, so that the number of steps is predicted.
-const STEP: usize = 128;
-
 /// The longest block that is processed by overlapping steps: longer ones are faster by `memset` and by a plain loop.
-const LONGEST: usize = 4 * STEP;
+pub(super) const LONGEST: usize = 512;
 
-/// Calls `act` with the offset of each grain of a block, with some more than once.
+/// Calls `act` with the offset of each grain of a block of up to [`LONGEST`] bytes, with some more than once: as many
+/// from the start on as before the end. The number depends on the doubling of the length only, so that it is predicted.
 #[inline(always)]
 fn each_grain(length: usize, mut act: impl FnMut(usize)) {
-    let last = length - GRAIN;
-    let mut start = 0;
-    while start < length {
-        for grain in 0..STEP / GRAIN {
-            act((start + grain * GRAIN).min(last));
-        }
-        start += STEP;
+    if length == GRAIN {
+        act(0);
+    } else if length <= 4 * GRAIN {
+        each_of_halves::<2>(length, &mut act);
+    } else if length <= 8 * GRAIN {
+        each_of_halves::<4>(length, &mut act);
+    } else if length <= 16 * GRAIN {
+        each_of_halves::<8>(length, &mut act);
+    } else {
+        each_of_halves::<16>(length, &mut act);
+    }
+}
+
+/// Calls `act` with the offsets of the first and of the last `N` grains.
+#[inline(always)]
+fn each_of_halves<const N: usize>(length: usize, act: &mut impl FnMut(usize)) {
+    for grain in 0..N {
+        act(grain * GRAIN);
+        act(length - N * GRAIN + grain * GRAIN);
     }
 }
 
@@ -62,11 +72,10 @@ pub(super) unsafe fn is_clear(block: NonNull<u8>, length: usize) -> bool {
 /// As [`clear`].
 #[inline(never)]
 unsafe fn is_clear_long(block: NonNull<u8>, length: usize) -> bool {
-    // SAFETY: blocks consist of words, as this function requires.
-    let words = unsafe { core::slice::from_raw_parts(block.as_ptr().cast::<u64>(), length / 8) };
-    let (steps, rest) = words.as_chunks::<{ STEP / 8 }>();
-    let bits_of = |words: &[u64]| words.iter().fold(0, |bits, word| bits | word);
-    steps.iter().all(|step| bits_of(step) == 0) && bits_of(rest) == 0
+    // SAFETY: the block is that long, as this function requires.
+    let bytes = unsafe { core::slice::from_raw_parts(block.as_ptr(), length) };
+    // If the first grain is zero and each is equal to the next, all are. The C library compares fastest.
+    bytes[..GRAIN] == [0; GRAIN] && bytes[..length - GRAIN] == bytes[GRAIN..]
 }
 
 /// Returns the offset of the first byte that is not zero; 0 if there is none.
