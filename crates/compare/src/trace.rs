@@ -1,12 +1,11 @@
 //! The trace that is replayed, and its identity.
 
-use std::collections::BTreeSet;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use crc32fast::Hasher;
-use heapwright_trace::{Event, Reader};
+use heapwright_trace::Reader;
 use serde::{Deserialize, Serialize};
 
 use heapwright_host::interruption::Interruption;
@@ -80,19 +79,9 @@ impl Trace {
 
     fn from_reader(mut reader: Reader<'_>) -> Result<Trace, heapwright_trace::ReadError> {
         let mut trace = Trace::default();
-        // A trace begins in thread 0.
-        let (mut threads, mut thread) = (BTreeSet::new(), 0);
-        while let Some(event) = reader.next_event()? {
-            if let Event::Thread { thread: next } = event {
-                thread = next;
-                continue;
-            }
-            threads.insert(thread);
-            trace.events += 1;
-            trace.blocks += u64::from(matches!(event, Event::Allocate { .. } | Event::Resize { .. }));
-        }
+        let counts = reader.count_events()?;
+        (trace.events, trace.blocks, trace.threads) = (counts.calls, counts.blocks, counts.threads.max(1));
         trace.positions = reader.events_read();
-        trace.threads = threads.len().max(1) as u64;
         trace.is_whole = reader.is_finished();
         trace.damage = reader.damage().map(ToString::to_string);
         trace.program = reader.about().get("program").map(str::to_owned);

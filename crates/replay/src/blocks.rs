@@ -25,14 +25,23 @@ pub struct Placed {
 /// The entry of a block that is not live. No real offset is that large.
 const VACANT: Placed = Placed { offset: usize::MAX, size: 0 };
 
-type Places = Box<[Placed; PAGE]>;
+/// The places of live blocks by number.
+pub(crate) trait Places: Default {
+    /// Adds a block.
+    fn insert(&mut self, number: u64, block: Placed);
+
+    /// Removes a block and returns its place; `None` if it is not live.
+    fn remove(&mut self, number: u64) -> Option<Placed>;
+}
+
+type Entries = Box<[Placed; PAGE]>;
 
 /// The blocks of [`PAGE`] consecutive numbers.
 enum Page {
     /// No live block.
     Empty,
     /// One entry per number.
-    Wide { live: u32, places: Places },
+    Wide { live: u32, places: Entries },
     /// A few entries, sorted by the low bits of their numbers. Some may be vacant.
     Narrow { live: u32, numbers: Vec<u16>, places: Vec<Placed> },
 }
@@ -58,7 +67,7 @@ pub(crate) struct Blocks {
     /// The number of the first block of the first page, divided by [`PAGE`].
     first: u64,
     /// Pages for reuse, with every entry [`VACANT`].
-    spare: Vec<Places>,
+    spare: Vec<Entries>,
 }
 
 impl Blocks {
@@ -185,6 +194,47 @@ impl Blocks {
             places.fill(VACANT);
             self.spare.push(places);
         }
+    }
+}
+
+impl Places for Blocks {
+    #[inline(always)]
+    fn insert(&mut self, number: u64, block: Placed) {
+        self.insert(number, block);
+    }
+
+    #[inline(always)]
+    fn remove(&mut self, number: u64) -> Option<Placed> {
+        self.remove(number)
+    }
+}
+
+/// The live blocks by numbers that are as low as can be: see [`Slots`](crate::slots::Slots).
+#[derive(Default)]
+pub(crate) struct Dense(Vec<Placed>);
+
+impl Dense {
+    /// Returns the place of block `number`, if it is live.
+    #[inline(always)]
+    pub(crate) fn get(&self, number: u64) -> Option<Placed> {
+        self.0.get(number as usize).copied().filter(|&block| block != VACANT)
+    }
+}
+
+impl Places for Dense {
+    #[inline(always)]
+    fn insert(&mut self, number: u64, block: Placed) {
+        let at = number as usize;
+        if at >= self.0.len() {
+            self.0.resize(at + 1, VACANT);
+        }
+        self.0[at] = block;
+    }
+
+    #[inline(always)]
+    fn remove(&mut self, number: u64) -> Option<Placed> {
+        let place = self.0.get_mut(number as usize)?;
+        Some(std::mem::replace(place, VACANT)).filter(|&block| block != VACANT)
     }
 }
 

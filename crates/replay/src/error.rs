@@ -1,6 +1,7 @@
 //! Errors of a replay.
 
 use std::fmt;
+use std::io;
 
 use heapwright_placement::RulesError;
 use heapwright_trace::ReadError;
@@ -18,6 +19,8 @@ pub enum ReplayError {
     },
     /// The trace cannot be read.
     Trace(ReadError),
+    /// The places of blocks cannot be stored in a temporary file.
+    Places(io::Error),
 }
 
 impl fmt::Display for ReplayError {
@@ -32,6 +35,7 @@ impl fmt::Display for ReplayError {
                 )
             }
             ReplayError::Trace(error) => error.fmt(f),
+            ReplayError::Places(error) => write!(f, "the places of blocks cannot be stored: {error}"),
         }
     }
 }
@@ -43,6 +47,7 @@ impl std::error::Error for ReplayError {
             ReplayError::Rules(error) => error.source(),
             ReplayError::NoRoom { .. } => None,
             ReplayError::Trace(error) => error.source(),
+            ReplayError::Places(error) => error.source(),
         }
     }
 }
@@ -56,5 +61,11 @@ impl From<RulesError> for ReplayError {
 impl From<ReadError> for ReplayError {
     fn from(error: ReadError) -> Self {
         ReplayError::Trace(error)
+    }
+}
+
+impl From<io::Error> for ReplayError {
+    fn from(error: io::Error) -> Self {
+        ReplayError::Places(error)
     }
 }

@@ -1,9 +1,12 @@
 //! The history of a heap during a replay: sizes over time, a map of its addresses, its holes and the blocks that keep
 //! them apart.
 //!
-//! Two passes over a trace: a [`Census`] of its policy-independent facts, then one [`History`] per policy. Memory does
-//! not grow with the length of the trace: a [`Series`] doubles the width of its buckets, a [`HeapMap`] has a fixed
-//! number of cells, and the rest is at most 64 bytes per live block and call site.
+//! Three passes over a trace: a [`Census`] of its policy-independent facts; the [`Outline`]s of all policies' heaps;
+//! then their maps, which complete each [`History`]. Memory does not grow with the length of the trace: a [`Series`]
+//! doubles the width of its buckets, a [`HeapMap`] has a fixed number of cells, and the rest is at most 64
+//! bytes per live block and call site. A temporary file per policy has the places of all blocks, 4 bytes each.
+//!
+//! The history of one heap alone needs no such file: [`History::of`] replays the trace again.
 //!
 //! ```
 //! use heapwright_placement::PolicyKind;
@@ -31,12 +34,16 @@
 //! ```
 
 mod census;
+mod drawing;
 mod extents;
 mod grid;
 mod histogram;
+mod journal;
 mod map;
 mod moment;
+mod outline;
 mod pins;
+mod relay;
 mod series;
 mod sites;
 mod whole;
@@ -46,6 +53,7 @@ pub use grid::{Classes, Grid};
 pub use histogram::Histogram;
 pub use map::HeapMap;
 pub use moment::Moment;
+pub use outline::Outline;
 pub use pins::{Pin, kept_apart};
 pub use series::{Bucket, Series};
 pub use sites::{SiteClasses, SiteUse};

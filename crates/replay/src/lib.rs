@@ -20,11 +20,12 @@
 //! # Ok::<(), heapwright_replay::ReplayError>(())
 //! ```
 //!
-//! Modules from the bottom up: `blocks` (the live blocks by number), `model` (the simulated heap), `engine` (fast or
-//! reference), `heap` (the engine and its metadata), `steps` (applies events), `simulation` (event by event), `whole` (a trace at once); `recording`
-//! (events for many replays), `until` (replay up to the first failure), `demand` (policy-independent requirements of a
-//! trace), `bounds` (worst cases in theory), `fit` (the shortest region), `minimize` (the smallest trace with a
-//! property), `profile` (a replay with samples), `history` (a replay with time series and maps).
+//! Modules from the bottom up: `blocks` (the live blocks by number), `slots` (low numbers for live blocks), `model`
+//! (the simulated heap), `engine` (fast or reference), `heap` (the engine and its metadata), `steps` (applies events),
+//! `simulation` (event by event), `whole` (a trace at once); `recording` (events for many replays), `until` (replay up
+//! to the first failure), `demand` (policy-independent requirements of a trace), `bounds` (worst cases in theory),
+//! `fit` (the shortest region), `minimize` (the smallest trace with a property), `profile` (a replay with samples),
+//! `history` (a replay with time series and maps).
 
 mod blocks;
 mod bounds;
@@ -40,6 +41,7 @@ mod outcome;
 mod profile;
 mod recording;
 mod simulation;
+mod slots;
 mod steps;
 mod until;
 mod whole;

@@ -75,7 +75,7 @@ impl Simulation {
 }
 
 /// Returns the outcome of the events applied so far.
-pub(crate) fn outcome(engine: &impl Engine, steps: &Steps) -> Outcome {
+pub(crate) fn outcome<P>(engine: &impl Engine, steps: &Steps<P>) -> Outcome {
     let counters = engine.counters().unwrap_or_default();
     Outcome {
         policy: engine.policy(),

@@ -6,7 +6,7 @@ use heapwright_placement::Engine;
 use heapwright_rules::Requests;
 use heapwright_trace::{DEFAULT_ALIGN, Event};
 
-use crate::blocks::{Blocks, Placed};
+use crate::blocks::{Blocks, Placed, Places};
 use crate::model::requested;
 
 /// The effect of an event.
@@ -42,9 +42,9 @@ pub enum Effect {
 }
 
 /// The live blocks, and the counts that the engine does not keep.
-pub(crate) struct Steps {
+pub(crate) struct Steps<P = Blocks> {
     requests: Requests,
-    pub(crate) blocks: Blocks,
+    pub(crate) blocks: P,
     /// The blocks of the trace that the rules give no block.
     nulls: HashSet<u64>,
     /// Events, changes of threads included.
@@ -58,11 +58,11 @@ pub(crate) struct Steps {
     pub(crate) peak_requested: u64,
 }
 
-impl Steps {
-    pub(crate) fn new(requests: Requests) -> Steps {
+impl<P: Places> Steps<P> {
+    pub(crate) fn new(requests: Requests) -> Steps<P> {
         Steps {
             requests,
-            blocks: Blocks::default(),
+            blocks: P::default(),
             nulls: HashSet::new(),
             events: 0,
             changes: 0,

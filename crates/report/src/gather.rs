@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
-use heapwright_replay::history::{Census, Detail, History, Moment};
-use heapwright_replay::{Model, Outcome, replay};
+use anyhow::{Context, Result, anyhow};
+use heapwright_replay::history::{Census, Detail, History, Moment, Outline};
+use heapwright_replay::{Model, Outcome, ReplayError};
 
 use super::data::{Bins, Lines, Map, Policy, State, Trace};
 use super::line::{Clock, Line};
@@ -12,7 +12,7 @@ use super::pins::Pins;
 use super::planes::Planes;
 use super::sites::{self, Sites};
 use heapwright_host::names::Shown;
-use heapwright_host::parallel;
+use heapwright_host::temporary;
 use heapwright_show::output::warn_of_damage;
 use heapwright_show::progress::Progress;
 use heapwright_simulate::choice::open;
@@ -69,25 +69,44 @@ pub fn read(path: &Path) -> Result<Read> {
     Ok(Read { census, trace, sites, detail })
 }
 
-/// Simulates each policy, in parallel; returns the results in the order of the models.
+/// Simulates all policies, side by side; returns the results in the order of the models.
 pub fn simulate(path: &Path, read: &Read, models: &[Model], progress: &Progress) -> Result<Vec<Simulated>> {
-    parallel::collect(parallel::cores(), 0..models.len(), |at| {
-        progress.at(models[at].policy.name());
-        let simulated = simulate_one(path, read, &models[at])?;
-        progress.step();
-        Ok(simulated)
-    })
-}
-
-fn simulate_one(path: &Path, read: &Read, model: &Model) -> Result<Simulated> {
-    let context = || format!("{} under {}", path.shown(), model.policy.name());
-    let outcome = replay(&mut open(path)?, model).with_context(context)?;
+    let name = || path.shown().into_owned();
+    let events = read.census.events;
+    let files = models.iter().map(|_| temporary::file()).collect::<Result<_>>()?;
+    progress.at("simulating");
+    let at = |done| progress.is_at(done, 2 * events);
+    let outlines = Outline::all(&mut open(path)?, models, files, read.detail.buckets, at).map_err(with_advice);
+    let outlines = outlines.with_context(name)?.into_iter().zip(models).map(|(outline, model)| {
+        let under = || format!("{} under {}", path.shown(), model.policy.name());
+        outline.map_err(with_advice).with_context(under)
+    });
+    let outlines = outlines.collect::<Result<Vec<Outline>>>()?;
+    let outcomes: Vec<Outcome> = outlines.iter().map(|outline| outline.outcome().clone()).collect();
+    progress.at("drawing maps");
     let trace = open(path)?;
     let mut trace = if read.sites.is_some() { trace.with_sites() } else { trace };
-    let history = History::of(&mut trace, model, &outcome, &read.census, &read.detail).with_context(context)?;
-    let lines =
-        Lines { heap: Line::from(&history.heap), live: Line::from(&history.live), holes: Line::from(&history.holes) };
-    Ok(Simulated { outcome, lines, levels: Planes::levels(&history.map), peak: history.peak, end: history.end })
+    let at = |done| progress.is_at(events + done, 2 * events);
+    let histories = Outline::complete_all(outlines, &mut trace, &read.census, &read.detail, at).map_err(with_advice);
+    Ok(outcomes
+        .into_iter()
+        .zip(histories.with_context(name)?)
+        .map(|(outcome, history)| Simulated::of(outcome, history))
+        .collect())
+}
+
+/// Adds what to do where a temporary file is too long.
+fn with_advice(error: ReplayError) -> anyhow::Error {
+    let advice = if let ReplayError::Places(error) = &error { temporary::advice(error) } else { "" };
+    if advice.is_empty() { error.into() } else { anyhow!("{error}{advice}") }
+}
+
+impl Simulated {
+    fn of(outcome: Outcome, history: History) -> Simulated {
+        let History { heap, live, holes, map, peak, end } = history;
+        let lines = Lines { heap: Line::from(&heap), live: Line::from(&live), holes: Line::from(&holes) };
+        Simulated { outcome, lines, levels: Planes::levels(&map), peak, end }
+    }
 }
 
 /// A simulation as the page reads it.

@@ -10,6 +10,9 @@ use heapwright_replay::history::{Grid, HeapMap};
 
 use super::data::Map;
 
+/// The bytes that are packed between two looks at how many there are.
+const PART: usize = 1 << 16;
+
 /// The colourings of a map, in their order; the last only if the trace has call sites.
 const LAYERS: [&str; 3] = ["size", "age", "site"];
 
@@ -56,22 +59,33 @@ impl Planes {
         &LAYERS[..self.classes.len().min(LAYERS.len())]
     }
 
-    /// As the page reads it.
-    pub fn pack(&self) -> std::io::Result<Map> {
-        let mut planes = ZlibEncoder::new(Vec::new(), Compression::best());
-        planes.write_all(&self.shades)?;
-        for classes in &self.classes {
-            planes.write_all(classes)?;
+    /// As the page reads it; `None` if its planes take more than `most` bytes there.
+    pub fn pack_into(&self, most: usize) -> std::io::Result<Option<Map>> {
+        let mut packed = ZlibEncoder::new(Vec::new(), Compression::best());
+        for plane in std::iter::once(&self.shades).chain(&self.classes) {
+            for part in plane.chunks(PART) {
+                packed.write_all(part)?;
+                // What is packed already is no longer than all of it.
+                if base64_length(packed.get_ref().len()) > most {
+                    return Ok(None);
+                }
+            }
         }
-        Ok(Map {
+        let packed = packed.finish()?;
+        Ok((base64_length(packed.len()) <= most).then(|| Map {
             rows: self.rows,
             columns: self.columns,
             row_bytes: self.row_bytes,
             column_events: self.column_events,
             layers: self.layers(),
-            planes: BASE64_STANDARD.encode(planes.finish()?),
-        })
+            planes: BASE64_STANDARD.encode(packed),
+        }))
     }
+}
+
+/// Returns the length of this number of bytes in base64.
+fn base64_length(bytes: usize) -> usize {
+    bytes.div_ceil(3) * 4
 }
 
 /// A share as a byte: 0 and 255 are exactly nothing and exactly all, what lies between is rounded.
@@ -107,7 +121,10 @@ mod tests {
         map.occupy(48..64, &[7, 2]);
         map.end_event();
         let levels = Planes::levels(&map);
-        let packed = levels[0].pack().unwrap();
+        let packed = levels[0].pack_into(usize::MAX).unwrap().unwrap();
+        let length = packed.planes.len();
+        assert!(levels[0].pack_into(length - 1).unwrap().is_none());
+        assert_eq!(levels[0].pack_into(length).unwrap().unwrap().planes, packed.planes);
         assert_eq!((packed.rows, packed.columns, packed.row_bytes, packed.column_events), (4, 2, 16, 1));
         assert_eq!(packed.layers, ["size", "age"]);
         let bytes = BASE64_STANDARD.decode(packed.planes).unwrap();

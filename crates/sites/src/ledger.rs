@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use anyhow::Result;
 use foldhash::fast::RandomState;
-use heapwright_trace::{Event, Reader, SiteId};
+use heapwright_trace::{Event, LiveBlocks, Reader, SiteId};
 
 use crate::tally::Tally;
 
@@ -106,10 +106,14 @@ struct Reading {
     split: Split,
     numbers: HashMap<Key, u32, RandomState>,
     tallies: Vec<(Key, Tally)>,
-    blocks: HashMap<u64, Live, RandomState>,
+    blocks: LiveBlocks<Live>,
     thread: u64,
-    /// The block that each thread requested last, while the thread has requested no other.
-    latest: HashMap<u64, u64, RandomState>,
+    /// The block that the current thread requested last, until it is freed.
+    latest: Option<u64>,
+    /// The same of the other threads.
+    latest_elsewhere: HashMap<u64, u64, RandomState>,
+    /// The key that was last looked up, and its number.
+    last_key: Option<(Key, u32)>,
     live: u64,
     peak: u64,
     /// The number of marks so far.
@@ -125,9 +129,11 @@ impl Reading {
             split,
             numbers: HashMap::default(),
             tallies: Vec::new(),
-            blocks: HashMap::default(),
+            blocks: LiveBlocks::default(),
             thread: 0,
-            latest: HashMap::default(),
+            latest: None,
+            latest_elsewhere: HashMap::default(),
+            last_key: None,
             live: 0,
             peak: 0,
             marks: 0,
@@ -151,16 +157,16 @@ impl Reading {
                 self.add(becomes, size, site);
             }
             Event::Free { block } => {
-                let is_temporary = self.latest.get(&self.thread) == Some(&block);
+                let is_temporary = self.latest == Some(block);
                 let live = self.remove(block);
                 if let Some(live) = live.filter(|_| is_temporary) {
                     let tally = &mut self.tallies[live.at as usize].1;
                     tally.temporary.add(live.size);
-                    self.latest.remove(&self.thread);
+                    self.latest = None;
                 }
             }
             Event::Failed { .. } => {}
-            Event::Thread { thread } => self.thread = thread,
+            Event::Thread { thread } => self.change_thread(thread),
         }
     }
 
@@ -174,11 +180,19 @@ impl Reading {
         tally.churn.add(size);
         self.live = self.live.wrapping_add(size);
         self.blocks.insert(block, Live { at, size });
-        self.latest.insert(self.thread, block);
+        self.latest = Some(block);
+    }
+
+    fn change_thread(&mut self, thread: u64) {
+        if let Some(block) = self.latest.take() {
+            self.latest_elsewhere.insert(self.thread, block);
+        }
+        self.thread = thread;
+        self.latest = self.latest_elsewhere.remove(&thread);
     }
 
     fn remove(&mut self, block: u64) -> Option<Live> {
-        let live = self.blocks.remove(&block)?;
+        let (_, live) = self.blocks.remove(block)?;
         let tally = &mut self.tallies[live.at as usize].1;
         tally.settle(self.marks);
         tally.live.remove(live.size);
@@ -193,11 +207,16 @@ impl Reading {
             Split::Size => size.checked_next_power_of_two().unwrap_or(u64::MAX),
         };
         let key = Key { site, part };
+        if let Some((_, number)) = self.last_key.filter(|(last, _)| *last == key) {
+            return number;
+        }
         let next = self.tallies.len() as u32;
-        *self.numbers.entry(key).or_insert_with(|| {
+        let number = *self.numbers.entry(key).or_insert_with(|| {
             self.tallies.push((key, Tally::default()));
             next
-        })
+        });
+        self.last_key = Some((key, number));
+        number
     }
 
     fn finish(mut self, events: u64) -> Ledger {

@@ -1,13 +1,11 @@
 //! What the blocks of each call site take at several moments of a trace.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use foldhash::fast::RandomState;
 use heapwright_host::names::Shown;
 use heapwright_simulate::choice::open;
-use heapwright_trace::{Event, Reader, SiteId};
+use heapwright_trace::{Event, LiveBlocks, Reader, SiteId};
 
 /// Live requested bytes by call site.
 #[derive(Default)]
@@ -15,7 +13,7 @@ pub struct Live {
     /// By [`slot`].
     bytes: Vec<u64>,
     /// The slot and the size of each live block.
-    blocks: HashMap<u64, (u32, u64), RandomState>,
+    blocks: LiveBlocks<(u32, u64)>,
 }
 
 /// Returns the index of a site: 0 is that of blocks without one.
@@ -75,7 +73,7 @@ impl Live {
     }
 
     fn remove(&mut self, block: u64) {
-        if let Some((at, size)) = self.blocks.remove(&block) {
+        if let Some((_, (at, size))) = self.blocks.remove(block) {
             self.bytes[at as usize] = self.bytes[at as usize].wrapping_sub(size);
         }
     }

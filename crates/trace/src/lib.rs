@@ -27,7 +27,7 @@
 //! sites), `batch` (events that are added together), `columns` (encoding of events), `pace` (levels of compression),
 //! `frame` (one compressed frame), `frames` (the frames of a file), `texts` and `about` (named texts), `side` (side
 //! streams: times and sites of events), `touched` (pages of long blocks), `samples` and `totals` (the recorded
-//! process), `writer` and `reader`, `import` and `export` (formats of other tools).
+//! process), `writer` and `reader`, `live` (tables of live blocks), `import` and `export` (formats of other tools).
 
 mod about;
 mod batch;
@@ -39,6 +39,7 @@ pub mod export;
 mod frame;
 mod frames;
 pub mod import;
+mod live;
 mod number;
 mod pace;
 mod reader;
@@ -54,7 +55,8 @@ pub use about::About;
 pub use batch::{Batch, BatchRoom};
 pub use error::{ReadError, WriteError};
 pub use event::{DEFAULT_ALIGN, Event, Kind};
-pub use reader::Reader;
+pub use live::LiveBlocks;
+pub use reader::{Counts, Reader};
 pub use samples::Sample;
 pub use sites::SiteId;
 pub use totals::Totals;

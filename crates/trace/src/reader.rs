@@ -1,6 +1,6 @@
 //! Reads a trace sequentially.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 
@@ -44,6 +44,17 @@ pub struct Reader<'r> {
     on_damage: OnDamage,
     /// Why the events ended early.
     damage: Option<ReadError>,
+}
+
+/// Counts of the events of a trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// The number of events without changes of threads.
+    pub calls: u64,
+    /// The number of blocks that are created, by allocation or by resizing.
+    pub blocks: u64,
+    /// The number of threads that make calls.
+    pub threads: u64,
 }
 
 /// What a reader does when the trace is damaged.
@@ -261,6 +272,30 @@ impl<'r> Reader<'r> {
         };
         (self.events, self.next_event, self.next_block) = (events, next_event, next_block);
         result
+    }
+
+    /// Reads the remaining events and counts them, and the threads that make calls; the trace must not have been read
+    /// before.
+    ///
+    /// # Errors
+    /// The errors of [`Reader::next_event`].
+    pub fn count_events(&mut self) -> Result<Counts, ReadError> {
+        let mut counts = Counts::default();
+        // A trace begins in thread 0. Its calls so far are those of the threads before.
+        let (mut threads, mut thread, mut before) = (BTreeSet::new(), 0, 0);
+        let _ = self.try_for_each_event(|event| {
+            if let Event::Thread { thread: next } = *event {
+                threads.extend((counts.calls > before).then_some(thread));
+                (thread, before) = (next, counts.calls);
+                return ControlFlow::Continue(());
+            }
+            counts.calls += 1;
+            counts.blocks += u64::from(matches!(event, Event::Allocate { .. } | Event::Resize { .. }));
+            ControlFlow::Continue(())
+        })?;
+        threads.extend((counts.calls > before).then_some(thread));
+        counts.threads = threads.len() as u64;
+        Ok(counts)
     }
 
     /// Reads the rest of the trace for the pages that were touched of long blocks, by the numbers of the blocks; skips

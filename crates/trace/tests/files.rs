@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use heapwright_trace::{About, Event, Kind, ReadError, Reader, Writer};
+use heapwright_trace::{About, Counts, Event, Kind, ReadError, Reader, Writer};
 use proptest::prelude::*;
 
 /// A step of a program. A block is chosen by the number of blocks created since.
@@ -275,4 +275,21 @@ fn a_writer_rejects_invalid_events() {
     assert!(writer.free(1).is_err());
     assert!(writer.fail(1, 6).is_err());
     writer.free(0).unwrap();
+}
+
+#[test]
+fn threads_are_counted_that_make_calls() {
+    let count = |threads: &[(u64, usize)]| {
+        let mut writer = Writer::new(Vec::new(), &About::default()).unwrap();
+        for &(thread, calls) in threads {
+            writer.in_thread(thread).unwrap();
+            (0..calls).for_each(|_| _ = writer.allocate(Kind::Malloc, 1, 16).unwrap());
+        }
+        Reader::new(&writer.finish().unwrap()[..]).unwrap().count_events().unwrap()
+    };
+    let counts = |calls, threads| Counts { calls, blocks: calls, threads };
+    assert_eq!(count(&[]), counts(0, 0));
+    assert_eq!(count(&[(0, 3)]), counts(3, 1));
+    assert_eq!(count(&[(1, 2), (0, 0), (2, 1), (1, 0)]), counts(3, 2));
+    assert_eq!(count(&[(1, 2), (0, 1), (2, 1), (1, 1)]), counts(5, 3));
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
-use heapwright_trace::{Event, ReadError, Reader, SiteId};
+use heapwright_trace::{Event, LiveBlocks, ReadError, Reader, SiteId};
 
 use super::extents::blocks_of;
 use super::histogram::Histogram;
@@ -40,6 +40,7 @@ pub struct Census {
 }
 
 /// The allocation of a live block: the events and requested bytes before it, and its size.
+#[derive(Clone, Copy)]
 struct Birth {
     event: u64,
     clock: u64,
@@ -51,7 +52,7 @@ struct Birth {
 /// The state while a trace is read.
 struct Counting {
     census: Census,
-    births: HashMap<u64, Birth, RandomState>,
+    births: LiveBlocks<Birth>,
     times: Series,
     sites: SiteUses,
     live: u64,
@@ -94,7 +95,7 @@ impl Counting {
             sites: Vec::new(),
         };
         let times = Series::new(4 * Census::BUCKETS);
-        Counting { census, births: HashMap::default(), times, sites: SiteUses::default(), live: 0, clock: 0 }
+        Counting { census, births: LiveBlocks::default(), times, sites: SiteUses::default(), live: 0, clock: 0 }
     }
 
     fn count(&mut self, event: &Event, site: Option<SiteId>) {
@@ -126,7 +127,7 @@ impl Counting {
     }
 
     fn remove_block(&mut self, block: u64) {
-        if let Some(Birth { event, clock, size, site }) = self.births.remove(&block) {
+        if let Some((_, Birth { event, clock, size, site })) = self.births.remove(block) {
             self.sites.add_lifetime(site, size, self.census.events - event);
             self.census.lifetimes.add(self.census.events - event, size);
             self.census.lifetimes_in_bytes.add(self.clock - clock, size);
@@ -135,7 +136,7 @@ impl Counting {
     }
 
     fn finish(mut self) -> Census {
-        for birth in self.births.values() {
+        for (_, _, birth) in self.births.iter() {
             self.sites.add_lifetime(birth.site, birth.size, self.census.events - birth.event);
         }
         self.census.immortal = (self.births.len() as u64, self.live);
@@ -162,7 +163,13 @@ pub struct Life {
 /// [`ReadError`].
 pub fn lives(trace: &mut Reader<'_>, blocks: impl IntoIterator<Item = u64>) -> Result<HashMap<u64, Life>, ReadError> {
     let unborn = Life { born: u64::MAX, died: None, site: None };
-    let mut lives: HashMap<u64, Life, RandomState> = blocks.into_iter().map(|block| (block, unborn)).collect();
+    let mut lives = blocks.into_iter().map(|block| (block, unborn)).collect();
+    follow(trace, &mut lives)?;
+    Ok(lives.into_iter().filter(|(_, life)| life.born != u64::MAX).collect())
+}
+
+/// Sets the lives of some blocks. Compiled here, where code is optimised, and not where it is called.
+fn follow(trace: &mut Reader<'_>, lives: &mut HashMap<u64, Life, RandomState>) -> Result<(), ReadError> {
     let mut now = 0;
     while let Some(event) = trace.next_event()? {
         let (removed, added) = blocks_of(&event);
@@ -174,5 +181,5 @@ pub fn lives(trace: &mut Reader<'_>, blocks: impl IntoIterator<Item = u64>) -> R
         }
         now += 1;
     }
-    Ok(lives.into_iter().filter(|(_, life)| life.born != u64::MAX).collect())
+    Ok(())
 }

@@ -1,9 +1,10 @@
 //! The state of a heap at one moment.
 
-use heapwright_placement::{BlockState, Engine};
+use heapwright_placement::{Block, BlockState, Engine};
 
 use super::histogram::Histogram;
 use super::pins::{Pin, pins};
+use crate::blocks::Placed;
 use crate::simulation::Simulation;
 
 /// The state of a heap after an event. Sizes in bytes.
@@ -30,26 +31,27 @@ impl Moment {
     #[must_use]
     pub fn of(simulation: &Simulation) -> Moment {
         let engine = simulation.engine();
-        let mut live: Vec<_> = simulation.live_blocks().collect();
-        live.sort_unstable_by_key(|(_, placed)| placed.offset);
-        let mut moment = Moment {
+        let moment = Moment {
             events: simulation.events(),
             heap: engine.heap_size() as u64,
             requested: simulation.requested(),
-            pins: pins(engine.blocks(), &live),
             ..Moment::default()
         };
-        for block in engine.blocks() {
-            let size = block.size as u64;
-            match block.state {
-                BlockState::Used => moment.live += size,
-                BlockState::Free => {
-                    moment.holes.add(size, size);
-                    moment.longest_hole = moment.longest_hole.max(size);
-                }
+        moment.with_blocks(engine.blocks(), simulation.live_blocks().collect())
+    }
+
+    /// Adds all `blocks` of the heap, in address order, of which these are live.
+    pub(super) fn with_blocks(mut self, blocks: impl Iterator<Item = Block>, mut live: Vec<(u64, Placed)>) -> Moment {
+        live.sort_unstable_by_key(|(_, placed)| placed.offset);
+        let count = |block: &Block| match (block.state, block.size as u64) {
+            (BlockState::Used, size) => self.live += size,
+            (BlockState::Free, size) => {
+                self.holes.add(size, size);
+                self.longest_hole = self.longest_hole.max(size);
             }
-        }
-        moment
+        };
+        self.pins = pins(blocks.inspect(count), &live);
+        self
     }
 
     /// Returns `1 - longest hole / free bytes`; `None` without holes.

@@ -83,8 +83,12 @@ impl History {
     /// ```
     #[must_use]
     pub fn age_class(block: u64, blocks: u64) -> u8 {
-        let class = u128::from(block) * Self::CLASSES as u128 / u128::from(blocks.max(1));
-        class.min(Self::CLASSES as u128 - 1) as u8
+        let classes = Self::CLASSES as u64;
+        let class = match block.checked_mul(classes) {
+            Some(product) => product / blocks.max(1),
+            None => (u128::from(block) * u128::from(classes) / u128::from(blocks.max(1))) as u64,
+        };
+        class.min(classes - 1) as u8
     }
 
     /// Replays a trace under `model` and records its history. `outcome` is that of [`replay`](crate::replay()) for the
