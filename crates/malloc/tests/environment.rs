@@ -80,6 +80,23 @@ fn little_address_space_is_enough_and_room_is_left_in_it() {
     }
 }
 
+/// When the system refuses memory, all that is free serves whatever is requested, under every level.
+#[test]
+fn memory_that_was_freed_serves_other_lengths_where_there_is_no_more() {
+    let program = compile("refill.c", &[]);
+    for (bytes, others) in [(300, 100), (100, 300), (5000, 15_000), (300, 100_000)] {
+        for level in ["0", "light", "full"] {
+            let script = format!("ulimit -v 300000 && exec \"$0\" {bytes} {others}");
+            let output =
+                run("/bin/sh".as_ref(), &["-c", &script, program.to_str().unwrap()], &[("HEAPWRIGHT_HARDEN", level)]);
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            let filled: Vec<usize> = said.split_whitespace().map(|number| number.parse().unwrap()).collect();
+            let [first, second] = filled[..] else { panic!("{said}, {}", complaints(&output)) };
+            assert!(first >= 50 && second * 10 >= first * 7, "{level}, {bytes} then {others} bytes: {said}");
+        }
+    }
+}
+
 #[test]
 fn the_table_comes_at_every_exit_even_with_standard_error_closed() {
     for policy in POLICIES {

@@ -14,7 +14,7 @@ use super::draw::{CHOICES, Draw};
 use super::free_block::FreeBlock;
 use super::quarantine::{Queue, Waiting};
 use super::table::Table;
-use super::{Measures, shelf};
+use super::{Measures, long, shelf};
 use heapwright_slabs::classes::{CLASSES, SLAB, size_of_class};
 use heapwright_slabs::heap::{Owned, ThreadHeap};
 use heapwright_slabs::mode::measures;
@@ -289,10 +289,25 @@ impl Cache {
         shelf::put(class, &self.blocks[first + kept..first + count]);
     }
 
-    /// Adds a batch from the shelf, as far as there is memory.
+    /// Adds a batch from the shelf, as far as there is memory: where there is none, after everything that is free was given
+    /// back.
     #[cold]
     #[inline(never)]
     fn refill(&mut self, class: usize) {
+        self.add_batch(class);
+        if self.bins[class].count == 0 {
+            self.flush();
+            long::release_waiting();
+            shelf::trim();
+            if self.draw.is_random() {
+                self.bins[class].most = DRAWN[class].most;
+            }
+            self.add_batch(class);
+        }
+    }
+
+    /// Adds what the shelf has, up to a batch.
+    fn add_batch(&mut self, class: usize) {
         let bin = &mut self.bins[class];
         let (first, count) = (bin.place as usize, usize::from(bin.count));
         let filled = usize::from(bin.least + bin.batch);

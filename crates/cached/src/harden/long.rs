@@ -11,7 +11,7 @@ use super::quarantine::{Queue, Waiting};
 use super::short::Contents;
 use super::span::{self, Kind};
 use super::span_pages;
-use super::{Measures, canary, ready_spans, shelf};
+use super::{Measures, canary, ready_spans};
 use crate::counts;
 use heapwright_slabs::arena::ARENA;
 use heapwright_slabs::classes::SLAB;
@@ -96,8 +96,7 @@ fn place(length: usize, spare: usize, align: usize) -> Option<u32> {
     }
     let placed = span_pages::place(&mut *ARENA.lock()?, length, spare, align);
     placed.or_else(|| {
-        release_waiting();
-        shelf::trim();
+        super::trim();
         span_pages::place(&mut *ARENA.lock()?, length, 0, align)
     })
 }

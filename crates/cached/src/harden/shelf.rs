@@ -86,17 +86,16 @@ fn shelves() -> &'static [Lock<Shelf>] {
 /// memory.
 pub(super) fn take(class: usize, taken: &mut [*mut u8]) -> usize {
     let Some(shelf) = shelves().get(class) else { return 0 };
-    let mut count = shelf.lock().take(class, taken);
-    if count == 0 && !taken.is_empty() && trim() != 0 {
-        count = shelf.lock().take(class, taken);
-    }
-    count
+    shelf.lock().take(class, taken)
 }
 
 /// Takes a block of a class. `None` when there is no memory.
 pub(super) fn take_one(class: usize) -> Option<NonNull<u8>> {
     let mut taken = [null_mut()];
-    take(class, &mut taken);
+    if take(class, &mut taken) == 0 {
+        trim();
+        take(class, &mut taken);
+    }
     NonNull::new(taken[0])
 }
 
@@ -112,15 +111,13 @@ pub(super) fn put(class: usize, blocks: &[*mut u8]) {
     }
 }
 
-/// Purges idle pages and frees slabs that are not in use, and unmaps what lies behind the last; returns how many bytes
-/// these were.
-pub(super) fn trim() -> usize {
-    let trimmed: usize = shelves().iter().map(|shelf| shelf.lock().trim()).sum();
-    let spare = core::iter::from_fn(|| stock::take(&mut Draw::Lowest)).map(remove).count();
+/// Purges idle pages and frees slabs that are not in use, and unmaps what lies behind the last.
+pub(super) fn trim() {
+    shelves().iter().for_each(|shelf| shelf.lock().trim());
+    core::iter::from_fn(|| stock::take(&mut Draw::Lowest)).for_each(remove);
     if let Some(mut arena) = ARENA.lock() {
         arena.trim();
     }
-    trimmed + spare * SLAB
 }
 
 /// Takes all locks for a fork.
@@ -267,26 +264,23 @@ impl Shelf {
         Some(number)
     }
 
-    /// Takes slabs of which no block is in use off the shelf, and purges the idle pages of the others; returns how many
-    /// bytes these were.
+    /// Takes slabs of which no block is in use off the shelf, and purges the idle pages of the others.
     #[cold]
-    fn trim(&mut self) -> usize {
-        let (mut next, mut trimmed) = (self.listed.first(), 0);
+    fn trim(&mut self) {
+        let mut next = self.listed.first();
         let before = self.idle;
         while let Some(number) = next {
             let slab = self.own.slab(number);
             next = slab.node.next();
             if slab.is_unused() {
                 remove(self.unlist(number));
-                trimmed += SLAB;
             } else if let Some(start) = NonNull::new(ARENA.start_of(number)) {
                 // SAFETY: the slab begins there.
-                trimmed += unsafe { slab.return_idle(start) };
+                unsafe { slab.return_idle(start) };
             }
         }
         self.idle = 0;
         self.count_idle(before);
-        trimmed
     }
 
     /// Puts a slab of which no block is in use into the stock, or frees it.
