@@ -92,25 +92,35 @@ impl<'m> ByRank<'m> {
     }
 
     /// Returns how many holes are shorter than `len` granules.
-    #[inline(never)]
+    #[inline(always)]
     fn shorter(&self, map: &BlockMap<'m>, len: usize) -> usize {
-        if len >= MAX_GRANULES {
-            return self.size(map);
+        if len <= CLASSES + 1 {
+            return Self::classes(map).shorter(&self.cells, len);
         }
-        let short = Self::classes(map).shorter(&self.cells, len.min(CLASSES + 1));
-        if len <= CLASSES + 1 { short } else { short + self.long().rank(&self.cells, Key::least(len).0) }
+        let shorter = if len < MAX_GRANULES {
+            self.long().rank(&self.cells, Key::least(len).0)
+        } else {
+            self.long().size(&self.cells)
+        };
+        self.short(map) + shorter
+    }
+
+    /// Returns the number of holes in classes.
+    #[inline(always)]
+    fn short(&self, map: &BlockMap<'m>) -> usize {
+        Self::classes(map).size(&self.cells)
     }
 
     /// Returns the number of holes.
     #[inline(always)]
     fn size(&self, map: &BlockMap<'m>) -> usize {
-        self.shorter(map, CLASSES + 1) + self.long().size(&self.cells)
+        self.short(map) + self.long().size(&self.cells)
     }
 
     /// Returns the hole with `rank` holes before it; `rank` is below their number.
     #[inline(never)]
     fn select(&self, map: &BlockMap<'m>, height: u8, rank: usize) -> Hole {
-        let short = self.shorter(map, CLASSES + 1);
+        let short = self.short(map);
         if rank < short {
             return Self::classes(map).select(&self.cells, map, height, rank);
         }
@@ -225,6 +235,18 @@ impl<'m> Update<'m> for ByRank<'m> {
             Self::classes(map).count(&mut self.cells, height, hole, -1);
         } else {
             self.long().remove(&mut self.cells, Key::of(hole).0);
+        }
+    }
+
+    #[inline(never)]
+    fn moved(&mut self, map: &mut BlockMap<'m>, height: u8, from: Hole, to: Hole) {
+        if from.len > CLASSES && to.len > CLASSES {
+            self.long().replace(&mut self.cells, Key::of(from).0, Key::of(to).0);
+            return;
+        }
+        self.remove(map, height, from);
+        if to.len != 0 {
+            self.insert(map, height, to);
         }
     }
 

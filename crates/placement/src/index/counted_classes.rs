@@ -6,6 +6,7 @@
 //! one row per level. Totals stand over all, and over those the totals of eight lengths each; levels from the root's
 //! height on are not kept.
 
+use core::hint::select_unpredictable;
 use core::ops::Range;
 
 use crate::bits::lowest;
@@ -26,8 +27,9 @@ const _: () = assert!(FAN * 64 / 2 < 1 << LANE_BITS);
 
 /// Number of lengths that share a total.
 const SET: usize = 8;
+const SETS: usize = CLASSES / SET;
 /// The totals: of every length, then of every set of lengths.
-const TOTALS: usize = CLASSES + CLASSES / SET;
+const TOTALS: usize = CLASSES + SETS;
 
 /// Returns how many cells the counts of a map of `words` words take.
 pub(crate) const fn cells_for(words: usize) -> usize {
@@ -155,13 +157,25 @@ impl CountedClasses {
         self.base + CLASSES + set
     }
 
+    /// Returns the totals of the sets.
+    #[inline(always)]
+    fn sets<'c>(self, cells: &'c Cells<'_, u64>) -> &'c [u64; SETS] {
+        cells.row(self.set(0))
+    }
+
+    /// Returns the number of holes.
+    #[inline(always)]
+    pub(crate) fn size(self, cells: &Cells<'_, u64>) -> usize {
+        self.sets(cells).iter().sum::<u64>() as usize
+    }
+
     /// Returns how many holes are shorter than `len` granules (at most one more than the longest class).
     #[inline(always)]
     pub(crate) fn shorter(self, cells: &Cells<'_, u64>, len: usize) -> usize {
         let class = len - 1;
-        let sets: u64 = (0..class / SET).map(|set| cells.get(self.set(set))).sum();
-        let rest: u64 = (class & !(SET - 1)..class).map(|class| cells.get(self.base + class)).sum();
-        (sets + rest) as usize
+        // Behind the last class are the sets, of which none is added then.
+        let classes: &[u64; SET] = cells.row(self.base + (class & !(SET - 1)));
+        (sum_before(self.sets(cells), class / SET) + sum_before(classes, class % SET)) as usize
     }
 
     /// Adds or removes one hole (`change` is 1 or -1).
@@ -192,12 +206,17 @@ impl CountedClasses {
     /// Returns the hole with `rank` others before it in the order of (length, address); `rank` is below their number.
     #[inline]
     pub(crate) fn select(self, cells: &Cells<'_, u64>, map: &BlockMap<'_>, height: u8, mut rank: usize) -> Hole {
-        let set = pass_over(&mut rank, 0, |set| cells.get(self.set(set)) as usize);
-        let class = pass_over(&mut rank, set * SET, |class| cells.get(self.base + class) as usize);
+        let set = pass_over_row(&mut rank, self.sets(cells));
+        let classes: &[u64; SET] = cells.row(self.base + set * SET);
+        let class = set * SET + pass_over_row(&mut rank, classes);
         let len = class + 1;
+        let levels = self.levels(height);
         let mut place = 0;
-        for level in self.levels(height)[..usize::from(height)].iter().rev() {
+        for level in levels[..usize::from(height)].iter().skip(1).rev() {
             place = pass_over(&mut rank, place * FAN, |place| level.get(cells, class, place));
+        }
+        if height > 0 {
+            place = place * FAN + pass_over_lanes(&mut rank, cells.row(levels[0].row(class, place * FAN)));
         }
         let word = pass_over(&mut rank, place * FAN, |word| exact_in_word(map, word, len).count_ones() as usize);
         let mut holes = exact_in_word(map, word, len);
@@ -255,6 +274,54 @@ fn count_group(map: &BlockMap<'_>, words: Range<usize>) -> [usize; CLASSES] {
     counts
 }
 
+/// Returns the sum of the first `count` values of a row.
+#[inline(always)]
+fn sum_before<const N: usize>(row: &[u64; N], count: usize) -> u64 {
+    row.iter().enumerate().map(|(place, value)| select_unpredictable(place < count, *value, 0)).sum()
+}
+
+/// As [`pass_over`] for a row whose sum is above `rank`, without a branch: where it stops cannot be predicted.
+#[inline(always)]
+fn pass_over_row<const N: usize>(rank: &mut usize, row: &[u64; N]) -> usize {
+    let (mut sum, mut passed, mut place) = (0, 0, 0);
+    for value in row {
+        sum += *value as usize;
+        let is_passed = sum <= *rank;
+        place += usize::from(is_passed);
+        passed = select_unpredictable(is_passed, sum, passed);
+    }
+    *rank -= passed;
+    place
+}
+
+/// One in each lane.
+const ONES: u64 = u64::MAX / ((1 << LANE_BITS) - 1);
+/// The highest bit of each lane, which no sum over a node reaches.
+const HIGHEST_BITS: u64 = ONES << (LANE_BITS - 1);
+const _: () = assert!(FAN * FAN * 64 / 2 < 1 << (LANE_BITS - 1));
+
+/// As [`pass_over_row`] for the counts of a node, four to a cell. What lies behind a shorter row is not reached: it must
+/// exist, but may be anything.
+#[inline(always)]
+fn pass_over_lanes(rank: &mut usize, row: &[u64; FAN / LANES]) -> usize {
+    let cell = pass_over_row(rank, &row.map(sum_of_lanes));
+    // The sums up to each lane; the product carries each lane into all above it.
+    let sums = row[cell % row.len()].wrapping_mul(ONES);
+    // The highest bit of a lane stays where its sum is passed. A borrow goes upwards: what is wrong is above the stop.
+    let stops = !((*rank as u64).wrapping_mul(ONES) | HIGHEST_BITS).wrapping_sub(sums) & HIGHEST_BITS;
+    let lane = lowest(stops | 1 << 63) / LANE_BITS;
+    *rank -= ((sums << LANE_BITS) >> (lane * LANE_BITS)) as usize & ((1 << LANE_BITS) - 1);
+    cell * LANES + lane
+}
+
+/// Returns the sum of the lanes of a cell.
+#[inline(always)]
+fn sum_of_lanes(counts: u64) -> u64 {
+    const EVEN: u64 = u64::MAX / ((1 << (2 * LANE_BITS)) - 1) * ((1 << LANE_BITS) - 1);
+    let pairs = (counts & EVEN) + (counts >> LANE_BITS & EVEN);
+    (pairs + (pairs >> (2 * LANE_BITS))) & u64::from(u32::MAX)
+}
+
 /// Skips counts from `place` on while their sum is at most `rank`, subtracts the skipped ones from `rank`, and returns
 /// the place where it stops. The sum of all counts is above `rank`.
 #[inline(always)]
@@ -266,4 +333,42 @@ fn pass_over(rank: &mut usize, mut place: usize, count: impl Fn(usize) -> usize)
         here = count(place);
     }
     place
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generator::Generator;
+
+    #[test]
+    fn a_row_is_passed_over_as_count_by_count() {
+        let mut seed = 1;
+        let mut numbers = Generator(&mut seed);
+        for _ in 0..10_000 {
+            let most = 1 + numbers.below(512);
+            let counts: [u64; FAN] = core::array::from_fn(|_| numbers.below(most + 1) as u64);
+            let sum = counts.iter().sum::<u64>() as usize;
+            if sum == 0 {
+                continue;
+            }
+            let rank = numbers.below(sum);
+            let mut left = rank;
+            let place = pass_over(&mut left, 0, |place| counts[place] as usize);
+            let mut in_row = rank;
+            assert_eq!((pass_over_row(&mut in_row, &counts), in_row), (place, left), "{rank} of {counts:?}");
+            let mut in_lanes = rank;
+            let cell = |cell: usize| (0..LANES).map(|lane| counts[cell * LANES + lane] << (lane * LANE_BITS)).sum();
+            let cells: [u64; FAN / LANES] = core::array::from_fn(cell);
+            assert_eq!((pass_over_lanes(&mut in_lanes, &cells), in_lanes), (place, left), "{rank} of {counts:?}");
+            let mut in_lanes = rank;
+            let beyond = |at: usize, cell: u64| match (at * LANES).abs_diff(place) {
+                _ if at * LANES > place => u64::MAX,
+                distance if distance < LANES - 1 => cell | u64::MAX << ((distance + 1) * LANE_BITS),
+                _ => cell,
+            };
+            let cells: [u64; FAN / LANES] = core::array::from_fn(|at| beyond(at, cells[at]));
+            assert_eq!((pass_over_lanes(&mut in_lanes, &cells), in_lanes), (place, left), "{rank}, then anything");
+            assert_eq!(sum_before(&counts, place) as usize, rank - left);
+        }
+    }
 }

@@ -277,6 +277,31 @@ impl OrderedTree {
         }
     }
 
+    /// Replaces `from`, which must be in the tree, by `to`, which must not. Where both belong into one leaf, only the keys
+    /// between them are moved.
+    pub(crate) fn replace(self, cells: &mut Cells<'_, u64>, from: u64, to: u64) {
+        let mut node = self.root(cells);
+        while node.height > 0 {
+            let place = self.place_of(cells, node, from);
+            if self.place_of(cells, node, to) != place {
+                self.remove(cells, from);
+                self.insert(cells, to);
+                return;
+            }
+            node = self.child(cells, node, place);
+        }
+        let (old, new) = (self.below(cells, node, from), self.below(cells, node, to));
+        debug_assert_eq!(self.key(cells, node, old), from, "the key is there");
+        let keys = node.keys();
+        if new <= old {
+            cells.copy_within(keys + new, keys + new + 1, old - new);
+            cells.set(keys + new, to);
+        } else {
+            cells.copy_within(keys + old + 1, keys + old, new - 1 - old);
+            cells.set(keys + new - 1, to);
+        }
+    }
+
     /// Adds a root above the full `root`, which is split.
     fn grow_root(self, cells: &mut Cells<'_, u64>, root: Node) -> Node {
         let above = self.new_node(cells, root.height + 1);

@@ -37,6 +37,14 @@ impl<'m> Beside<'m> {
         }
     }
 
+    /// Replaces the key at `place` by `key`, which is not there.
+    fn replace(&mut self, place: usize, key: u64) {
+        self.tree.replace(&mut self.cells, self.keys[place], key);
+        self.keys.remove(place);
+        let (Ok(place) | Err(place)) = self.keys.binary_search(&key);
+        self.keys.insert(place, key);
+    }
+
     fn agrees_on(&self, key: u64) {
         let found = self.keys.binary_search(&key);
         let (Ok(place) | Err(place)) = found;
@@ -76,6 +84,17 @@ fn random_keys_have_the_ranks_they_have_in_order() {
                 beside.toggle(key);
             }
             beside.agrees_on(1 + numbers.below(1 << 20) as u64);
+            if beside.keys.is_empty() {
+                continue;
+            }
+            // By any key, or by one nearby, which mostly belongs into the same leaf.
+            let place = numbers.below(beside.keys.len());
+            let near = beside.keys[place].saturating_sub(1 << 11).max(1) + numbers.below(1 << 12) as u64;
+            let key = if numbers.below(4) == 0 { 1 + numbers.below(1 << 20) as u64 } else { near };
+            if beside.keys.binary_search(&key).is_err() {
+                beside.replace(place, key);
+                beside.agrees_on(key);
+            }
         }
         beside.agrees();
     }
