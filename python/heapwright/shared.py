@@ -54,7 +54,8 @@ class SharedHeap:
         Settings: `size`, bytes of blocks at first (1 MiB); `max_size`, bytes up to which the heap grows (it does not);
         `policy`, a placement policy by name ("best"); `mode`, permission bits (0o600); `granule`, the smallest unit in
         bytes (64); `processes`, how many attach at a time (64); `roots`, how many names there is room for (32);
-        `patience`, seconds that a call waits for a process that holds a lock (10).
+        `slabs`, whether blocks of at most 4 KiB come from slabs of each process, without the lock (`False`); `patience`,
+        seconds that a call waits for a process that holds a lock (10).
         """
         return cls(opened(library.hw_shared_create, name, _settings("create", settings)), name)
 
@@ -392,6 +393,7 @@ def _encoded(
     processes: int = 0,
     roots: int = 0,
     seed: int = 0,
+    slabs: bool = False,
     patience: float = 10.0,
 ) -> Settings:
     number = 0 if policy is None else library.hw_policy_from_name(str(policy).encode())
@@ -406,5 +408,6 @@ def _encoded(
         granule=unsigned(granule, c_uint32, "granule"),
         processes=unsigned(processes, c_uint32, "processes"),
         roots=unsigned(roots, c_uint32, "roots"),
+        small_blocks=1 if slabs else 0,
         patience=_milliseconds(patience),
     )

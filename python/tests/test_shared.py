@@ -79,6 +79,16 @@ class Shared(unittest.TestCase):
             with self.assertRaisesRegex(TypeError, f"{make.__name__}.*'foo'"):
                 make(self.name + "-no", foo=1)
 
+    def test_small_blocks_come_from_slabs_where_asked_for(self):
+        name = self.name + "-slabs"
+        with self.assertRaisesRegex(heapwright.Error, "256"):
+            heapwright.SharedHeap.create(name, slabs=True, granule=512)
+        with heapwright.SharedHeap.create(name, slabs=True) as heap:
+            heapwright.SharedHeap.unlink(name)
+            blocks = [heap.allocate(100) for _ in range(500)]
+            for block in blocks:
+                block.free()
+
     def test_a_name_is_a_string(self):
         self.assertNotIn(3, self.heap)
         for use in (lambda: self.heap[3], lambda: self.heap.array(3), lambda: self.heap.mutex(3)):
