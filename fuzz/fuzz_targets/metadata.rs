@@ -109,7 +109,7 @@ fn play(u: &mut Unstructured<'_>) -> Result<()> {
     let attached = if recovers {
         let change = change(u, *capacity)?;
         // SAFETY: the metadata outlives the heap, and nothing else accesses it while the heap exists.
-        unsafe { AnyEngine::recover(*policy, base, cells, *capacity, change) }.ok()
+        unsafe { AnyEngine::recover(*policy, base, cells, *capacity, rules, change) }.ok()
     } else {
         // SAFETY: the metadata outlives the heap, and nothing else accesses it while the heap exists. An engine of this
         // version created it, and `check` must accept the damaged cells before any operation changes them.

@@ -208,7 +208,8 @@ impl<'m> AnyEngine<'m> {
     /// arguments.
     ///
     /// `capacity` becomes the region's length in bytes. A larger capacity than before extends the region; the metadata
-    /// must have been extended at its end too.
+    /// must have been extended at its end too. `rules` are those of the heap: they are written, whatever the metadata
+    /// says about them.
     ///
     /// Whatever the metadata contains, the result is an error or a sound heap. Time: proportional to the metadata and
     /// the number of blocks.
@@ -224,7 +225,7 @@ impl<'m> AnyEngine<'m> {
     /// let undo = record.map(Change::undone);
     /// let (start, cells) = (std::ptr::NonNull::from(&mut metadata[..]).cast(), metadata.len());
     /// // SAFETY: no other heap over the metadata is used any more, and nothing else accesses it.
-    /// let heap = unsafe { AnyEngine::recover(policy, start, cells, 1 << 16, undo) }.unwrap();
+    /// let heap = unsafe { AnyEngine::recover(policy, start, cells, 1 << 16, &rules, undo) }.unwrap();
     /// assert_eq!(heap.usable_size(block), None);
     /// heap.check().unwrap();
     /// ```
@@ -239,11 +240,18 @@ impl<'m> AnyEngine<'m> {
         metadata: NonNull<u64>,
         cells: usize,
         capacity: usize,
+        rules: &Rules,
         change: Option<Change>,
     ) -> Result<Self, RecoverError> {
         // SAFETY: `metadata` is valid for reads and writes of `cells` cells for `'m` and used through nothing else, as
         // this function requires; its bytes may be anything.
-        build!(policy, Chosen => unsafe { Chosen::recover(metadata, cells, capacity, change) })
+        build!(policy, Chosen => unsafe { Chosen::recover(metadata, cells, capacity, rules, change) })
+    }
+
+    /// Returns whether the heap follows `rules`. Only damage to its metadata changes that.
+    #[must_use]
+    pub fn has_rules(&self, rules: &Rules) -> bool {
+        each!(self, engine => engine.has_rules(rules))
     }
 
     /// Sets the seed of random fit; the other policies have none.

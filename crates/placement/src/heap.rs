@@ -142,7 +142,7 @@ impl<'m, I: Section<'m>> Heap<'m, I> {
     /// `metadata` is valid for reads and writes of `cells` cells for `'m` and is used through nothing else.
     pub(crate) unsafe fn attach(policy: PolicyKind, metadata: NonNull<u64>, cells: usize) -> Result<Self, RulesError> {
         // SAFETY: `metadata` is valid for reads of `cells` cells, as this function requires.
-        let state = unsafe { state_at(metadata, cells, policy) }?;
+        let state = unsafe { state_at(metadata, cells) }?;
         if !state.is_plausible(policy) {
             return Err(RulesError::NotAHeap);
         }
@@ -155,7 +155,7 @@ impl<'m, I: Section<'m>> Heap<'m, I> {
     }
 
     /// Returns the heap of `policy` at `metadata` with an empty index, for recovery; its region is now `capacity` bytes
-    /// long.
+    /// long, and it follows `rules`.
     ///
     /// # Safety
     /// `metadata` is valid for reads and writes of `cells` cells for `'m` and is used through nothing else.
@@ -164,12 +164,13 @@ impl<'m, I: Section<'m>> Heap<'m, I> {
         metadata: NonNull<u64>,
         cells: usize,
         capacity: usize,
+        rules: &Rules,
     ) -> Result<Self, RulesError> {
         // SAFETY: the block is valid and used through nothing else for `'m`, as this function requires.
         // `begin_recovery` refuses one that is shorter than all parts of the state that it returns, and the parts are
         // integers, for which any bytes are valid.
         unsafe {
-            let state = begin_recovery(metadata, cells, policy, capacity, Self::sections)?;
+            let state = begin_recovery(metadata, cells, policy, capacity, rules, Self::sections)?;
             Ok(Self::over(metadata, state))
         }
     }

@@ -1,9 +1,9 @@
 //! Recovery of a heap whose user died at any moment.
 //!
-//! Recovery trusts these parts of the metadata: the rules and the heap's end in the state, the start bits of the map
-//! and, at starts, its hole bits. It also trusts the [`Change`] of the operation in progress, if there was one: the map
-//! is not trusted in its range, because any of the operation's stores may be missing. Everything else is rebuilt from
-//! these.
+//! The caller says what the rules are. Recovery trusts these parts of the metadata: the heap's end and top in the
+//! state, as far as they agree with each other and with the map, the start bits of the map and, at starts, its hole
+//! bits. It also trusts the [`Change`] of the operation in progress, if there was one: the map is not trusted in its
+//! range, because any of the operation's stores may be missing. Everything else is rebuilt from these.
 //!
 //! Recovery may die as well and is then started again. Each of its stores to a trusted part leaves a state from which
 //! the next attempt reaches the same result. Where the order of two stores matters, a compiler fence separates them.
@@ -99,11 +99,19 @@ pub(crate) fn settle(map: &mut BlockMap<'_>, state: &mut State, change: Option<C
         return Err(broken("granule 0 is a start", 0));
     }
     let reaches_end = repaint.as_ref().is_some_and(|repaint| repaint.to == end);
+    let has_wilderness = !reaches_end && state.top < end;
+    if state.top > end {
+        return Err(broken("the heap's end lies behind its blocks", end));
+    }
+    if has_wilderness && !map.is_start(state.top) {
+        return Err(broken("the wilderness begins at a start", state.top));
+    }
+    if has_wilderness && map.next_start_below(state.top, end) != end {
+        return Err(broken("no block lies behind the wilderness", state.top));
+    }
+    // Before this, nothing of the map is lost.
     map.wipe_from(end, state.capacity);
-    if !reaches_end && state.top < end {
-        if !map.is_start(state.top) {
-            return Err(broken("the wilderness begins at a start", state.top));
-        }
+    if has_wilderness {
         map.put_hole(state.top);
     }
     if let Some(repaint) = repaint {

@@ -1,7 +1,7 @@
 //! The head of an engine's metadata, and the location of the metadata's other parts.
 
 use crate::error::RulesError;
-use crate::rules::{Growth, MAX_GRANULES, MAX_HEADER, MAX_MIN_REMAINDER, MIN_GRANULES, PolicyKind, Rules, Statistics};
+use crate::rules::{Growth, MAX_HEADER, MAX_MIN_REMAINDER, MIN_GRANULES, PolicyKind, Rules, Statistics};
 
 /// "H" and the version of the metadata's layout.
 const MAGIC: u16 = 0x4802;
@@ -74,28 +74,42 @@ impl State {
         })
     }
 
-    /// Sets the region's length to `bytes` (rounded down to granules), which must not be shorter than the heap.
-    pub(crate) fn set_capacity(&mut self, bytes: usize) -> Result<(), RulesError> {
-        let granules = bytes >> self.shift();
-        let most = PolicyKind::from_tag(self.policy).map_or(MAX_GRANULES, PolicyKind::most_granules);
-        if !(MIN_GRANULES..=most).contains(&granules) || granules < self.end {
-            return Err(RulesError::Capacity);
+    /// Returns the state with which the recovery of a heap begins: what the rules and the length of its region decide,
+    /// and the end, top and cursor that were `found`. The index is empty.
+    pub(crate) fn to_recover(
+        policy: PolicyKind,
+        capacity: usize,
+        rules: &Rules,
+        found: &State,
+    ) -> Result<State, RulesError> {
+        if found.magic != MAGIC || found.policy != policy as u8 {
+            return Err(RulesError::NotAHeap);
         }
-        self.capacity = granules;
-        Ok(())
+        let state =
+            State { end: found.end, top: found.top, cursor: found.cursor, ..Self::new(policy, capacity, rules)? };
+        if state.end > state.capacity { Err(RulesError::Capacity) } else { Ok(state) }
+    }
+
+    /// Returns whether the heap follows `rules`.
+    pub(crate) fn has_rules(&self, rules: &Rules) -> bool {
+        let decided = |state: &State| {
+            let State { phase, min_remainder, step, header, growth, shift_and_statistics, .. } = *state;
+            (phase, min_remainder, step, header, growth, shift_and_statistics)
+        };
+        let one_granule = rules.granule as usize;
+        let policy = PolicyKind::from_tag(self.policy);
+        policy
+            .and_then(|policy| Self::new(policy, one_granule, rules).ok())
+            .is_some_and(|state| decided(&state) == decided(self))
     }
 
     /// Returns whether this can be the state of an engine of this version under `policy`: every field used in
     /// arithmetic is in its range.
     pub(crate) fn is_plausible(&self, policy: PolicyKind) -> bool {
-        self.is_recoverable(policy) && self.height <= 8 && self.top <= self.end
-    }
-
-    /// Returns whether this can be the state of an engine of this version under `policy` that was interrupted in an
-    /// operation: fields that recovery rebuilds may be anything, and any cursor and phase are valid.
-    pub(crate) fn is_recoverable(&self, policy: PolicyKind) -> bool {
         let shift = self.shift();
-        self.magic == MAGIC
+        self.height <= 8
+            && self.top <= self.end
+            && self.magic == MAGIC
             && self.padding == 0
             && self.policy == policy as u8
             && shift <= 12

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use crate::cells::Cells;
 use crate::counters::Counters;
 use crate::error::RulesError;
-use crate::rules::{PolicyKind, Statistics};
+use crate::rules::{PolicyKind, Rules, Statistics};
 use crate::state::State;
 
 pub(crate) const STATE_CELLS: usize = size_of::<State>().div_ceil(8);
@@ -83,22 +83,21 @@ impl Parts<'_> {
     }
 }
 
-/// Returns the state of the heap of `policy` whose metadata lies at `base`, perhaps in the middle of an operation.
+/// Returns the state of the heap whose metadata lies at `base`; it may be anything.
 ///
 /// # Safety
 /// `base` is valid for reads of `cells` cells.
-pub(crate) unsafe fn state_at(base: NonNull<u64>, cells: usize, policy: PolicyKind) -> Result<State, RulesError> {
+pub(crate) unsafe fn state_at(base: NonNull<u64>, cells: usize) -> Result<State, RulesError> {
     if cells < STATE_CELLS {
         return Err(RulesError::MetadataTooShort);
     }
     // SAFETY: `base` is valid for reads of `cells` cells, as this function requires. They are long enough for a state,
     // which consists of integers, for which any bytes are valid.
-    let state = unsafe { base.cast::<State>().read() };
-    if state.is_recoverable(policy) { Ok(state) } else { Err(RulesError::NotAHeap) }
+    Ok(unsafe { base.cast::<State>().read() })
 }
 
-/// Prepares recovery: returns the state of the heap of `policy` at `base`, for a region of `capacity` bytes, and the
-/// sections of its metadata; empties the index.
+/// Prepares recovery: returns the state of the heap of `policy` at `base`, for a region of `capacity` bytes under
+/// `rules`; empties the index.
 ///
 /// # Safety
 /// `base` is valid for reads and writes of `cells` cells and used through nothing else.
@@ -107,12 +106,11 @@ pub(crate) unsafe fn begin_recovery(
     cells: usize,
     policy: PolicyKind,
     capacity: usize,
+    rules: &Rules,
     sections: fn(usize, Statistics) -> Sections,
 ) -> Result<State, RulesError> {
     // SAFETY: `base` is valid for reads of `cells` cells, as this function requires.
-    let mut state = unsafe { state_at(base, cells, policy) }?;
-    state.set_capacity(capacity)?;
-    state.height = 0;
+    let state = State::to_recover(policy, capacity, rules, &unsafe { state_at(base, cells) }?)?;
     let sections = sections(state.capacity, state.statistics());
     if cells < sections.total() {
         return Err(RulesError::MetadataTooShort);

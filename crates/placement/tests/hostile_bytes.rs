@@ -110,8 +110,9 @@ impl Specimen {
     fn recover(&self, cells: &mut [u64], random: &mut fastrand::Rng) {
         let (len, capacity) = (cells.len(), self.capacity - random.usize(0..2) * random.usize(..self.capacity));
         let change = random.bool().then(|| change(capacity, self.rules.granule as usize, random));
+        let base = NonNull::from(cells).cast();
         // SAFETY: the slice is borrowed for as long as the engine.
-        let recovered = unsafe { AnyEngine::recover(self.policy, NonNull::from(cells).cast(), len, capacity, change) };
+        let recovered = unsafe { AnyEngine::recover(self.policy, base, len, capacity, &self.rules, change) };
         let Ok(mut heap) = recovered else { return };
         walk(&heap, random);
         match heap.check() {

@@ -3,7 +3,10 @@
 use std::ptr::NonNull;
 
 use fastrand::Rng;
-use heapwright_placement::{AnyEngine, Block, Change, Engine, Noted, PolicyKind, RecoverError, Rules};
+use heapwright_placement::{
+    AnyEngine, Block, BlockState, Change, Engine, Growth, Noted, PolicyKind, RecoverError, Rules, RulesError,
+    Statistics,
+};
 
 const GRANULE: usize = 16;
 
@@ -19,7 +22,7 @@ fn recover(
 ) -> Result<AnyEngine<'_>, RecoverError> {
     let cells = metadata.len();
     // SAFETY: the metadata is exclusively borrowed for as long as the heap lives.
-    unsafe { AnyEngine::recover(policy, NonNull::from(metadata).cast(), cells, capacity, change) }
+    unsafe { AnyEngine::recover(policy, NonNull::from(metadata).cast(), cells, capacity, &rules(), change) }
 }
 
 fn attach(metadata: &mut [u64]) -> AnyEngine<'_> {
@@ -215,6 +218,93 @@ fn a_region_gets_longer_by_recovery() {
             attach(&mut heap.metadata).deallocate(offset).unwrap();
         }
         attach(&mut heap.metadata).check().unwrap();
+    }
+}
+
+/// The cells of the state: the heap's end, its top, and the first and last of its rules, the index's height included.
+const END: usize = 1;
+const TOP: usize = 2;
+const RULES: std::ops::RangeInclusive<usize> = 4..=6;
+
+/// The cells after some operations, with used and free blocks and a free tail.
+fn cells_of_a_used_heap(policy: PolicyKind) -> Vec<u64> {
+    let mut heap = Heap::new(policy, 16 << 10, 5);
+    (0..60).for_each(|_| drop(heap.step()));
+    heap.metadata
+}
+
+/// Of the cell that has the version and the header's length, and of the one that has the policy, these bits are not
+/// rules: they say whose metadata it is.
+fn says_whose_it_is(cell: usize, bit: usize) -> bool {
+    (cell == 5 && bit >= 48) || (cell == 6 && (8..16).contains(&bit))
+}
+
+#[test]
+fn rules_are_written_whatever_the_metadata_says_about_them() {
+    for policy in PolicyKind::ALL {
+        let whole = cells_of_a_used_heap(policy);
+        for (cell, bit) in RULES.chain([0]).flat_map(|cell| (0..64).map(move |bit| (cell, bit))) {
+            let mut cells = whole.clone();
+            cells[cell] ^= 1 << bit;
+            let recovered = recover(policy, &mut cells, 16 << 10, None);
+            if says_whose_it_is(cell, bit) {
+                assert_eq!(recovered.err(), Some(RecoverError::Rules(RulesError::NotAHeap)));
+                continue;
+            }
+            let recovered = recovered.unwrap_or_else(|error| panic!("{policy:?}, bit {bit} of cell {cell}: {error}"));
+            recovered.check().unwrap();
+            assert!(recovered.has_rules(&rules()), "{policy:?}, bit {bit} of cell {cell}");
+            assert!(recovered.blocks().eq(partition(&whole)), "{policy:?}, bit {bit} of cell {cell}");
+        }
+    }
+}
+
+#[test]
+fn an_attached_heap_says_whether_its_rules_are_those() {
+    for policy in PolicyKind::ALL {
+        let mut cells = cells_of_a_used_heap(policy);
+        assert!(attach(&mut cells).has_rules(&rules()));
+        for other in [
+            Rules { granule: 32, ..rules() },
+            Rules { header: 16, ..rules() },
+            Rules { min_remainder: 48, ..rules() },
+            Rules { growth: Growth::Extend, ..rules() },
+            Rules { phase: 64, ..rules() },
+            Rules { statistics: Statistics::Off, ..rules() },
+        ] {
+            assert!(!attach(&mut cells).has_rules(&other), "{policy:?} {other:?}");
+        }
+    }
+}
+
+/// A heap whose end or top was damaged is refused before its map is changed, or it has all its blocks.
+#[test]
+fn a_damaged_end_loses_no_block() {
+    for policy in PolicyKind::ALL {
+        let whole = cells_of_a_used_heap(policy);
+        let used = |blocks: Vec<Block>| blocks.into_iter().filter(|block| block.state == BlockState::Used);
+        let mut refused = 0;
+        for cell in [END, TOP] {
+            for value in (0..64).map(|bit| whole[cell] ^ 1 << bit).chain(0..whole[END]) {
+                let mut cells = whole.clone();
+                cells[cell] = value;
+                match recover(policy, &mut cells, 16 << 10, None) {
+                    Ok(recovered) => {
+                        recovered.check().unwrap();
+                        let blocks = recovered.blocks().collect();
+                        assert!(used(blocks).eq(used(partition(&whole))), "{policy:?}: cell {cell} is {value}");
+                    }
+                    Err(RecoverError::Rules(_)) => refused += 1,
+                    Err(RecoverError::Broken(_)) => {
+                        cells[cell] = whole[cell];
+                        let recovered = recover(policy, &mut cells, 16 << 10, None).unwrap();
+                        assert!(recovered.blocks().eq(partition(&whole)), "{policy:?}: nothing was lost");
+                        refused += 1;
+                    }
+                }
+            }
+        }
+        assert!(refused > 100, "{policy:?}: {refused}");
     }
 }
 

@@ -36,13 +36,15 @@ pub(crate) fn attach(sections: &Sections) -> Result<Placer, Error> {
 pub(crate) fn recover(sections: &Sections, change: Option<Change>) -> Result<Placer, Error> {
     let capacity = capacity(sections)?;
     let cells = sections.layout.cells(capacity)?;
-    let policy = sections.layout.plan.policy;
+    let (policy, rules) = (sections.layout.plan.policy, sections.layout.rules());
     // SAFETY: so many cells are backed, and under the lock nobody else uses them.
-    let engine = unsafe { AnyEngine::recover(policy, sections.metadata(), cells, capacity, change) };
-    engine.map_err(|refused| match refused {
+    let engine = unsafe { AnyEngine::recover(policy, sections.metadata(), cells, capacity, &rules, change) };
+    let engine = engine.map_err(|refused| match refused {
         RecoverError::Broken(violation) => Error::violated(violation, sections.layout.data),
         _ => corrupted(sections),
-    })
+    })?;
+    verify_end(sections, &engine)?;
+    Ok(engine)
 }
 
 /// The capacity that the metadata is, or is to be, laid out for.
@@ -68,9 +70,40 @@ pub(crate) fn believe_claim(sections: &Sections, allocated: u64) -> Result<(), E
     }
 }
 
+/// Verifies every invariant of the engine, and that it is the one of this segment.
+pub(crate) fn check(sections: &Sections, engine: &Placer) -> Result<(), Error> {
+    engine.check().map_err(|violation| Error::violated(violation, sections.layout.data))?;
+    verify_rules(sections, engine)?;
+    verify_end(sections, engine)
+}
+
 fn fitting(sections: &Sections, engine: Placer, capacity: usize) -> Result<Placer, Error> {
-    let fits = engine.policy() == sections.layout.plan.policy && engine.capacity() == capacity;
-    if fits { Ok(engine) } else { Err(corrupted(sections)) }
+    if engine.policy() != sections.layout.plan.policy || engine.capacity() != capacity {
+        return Err(corrupted(sections));
+    }
+    verify_rules(sections, &engine)?;
+    verify_end(sections, &engine)?;
+    Ok(engine)
+}
+
+/// The rules follow from the fixed header, which has a checksum.
+fn verify_rules(sections: &Sections, engine: &Placer) -> Result<(), Error> {
+    match engine.has_rules(&sections.layout.rules()) {
+        true => Ok(()),
+        false => Err(corrupted(sections)),
+    }
+}
+
+/// Heaps do not become shorter than they were made.
+fn verify_end(sections: &Sections, engine: &Placer) -> Result<(), Error> {
+    let end = engine.heap_size();
+    match end >= sections.layout.plan.size {
+        true => Ok(()),
+        false => Err(Error::Corrupted {
+            what: "the heap ends before it did when it was made",
+            offset: (sections.layout.data + end) as u64,
+        }),
+    }
 }
 
 fn corrupted(sections: &Sections) -> Error {

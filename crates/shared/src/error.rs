@@ -75,6 +75,13 @@ pub enum Error {
         /// Where in the segment, in bytes from its start.
         offset: u64,
     },
+    /// What the segment holds contradicts itself, and repair has nothing to go by: what it would keep might be wrong.
+    BeyondRepair {
+        /// What is wrong.
+        what: &'static str,
+        /// Where in the segment, in bytes from its start.
+        offset: u64,
+    },
     /// The segment was made in another namespace of process numbers, and this process cannot announce itself to its
     /// users.
     OtherNamespace {
@@ -191,6 +198,13 @@ pub enum Error {
     NotTheHolder,
 }
 
+/// What can be wrong with the fixed part of a header, from which everything else in a segment is found.
+pub(crate) const HEADER_FAULTS: [&str; 3] =
+    ["it ends within its header", "the checksum of its header differs", "its header contradicts itself"];
+
+/// What to do with a segment that repair refuses.
+const LAST_RESORT: &str = "restore it from a copy, or remove it by `heapwright shm remove --force`";
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use Error as E;
@@ -222,11 +236,18 @@ impl fmt::Display for Error {
                 f,
                 "{place} is {found} bytes long but was made with {expected}; restore it from a copy, or remove it"
             ),
+            E::Corrupted { what, offset } if HEADER_FAULTS.contains(what) => {
+                write!(f, "the segment is corrupted: {what} (at {offset:#x}); nothing can repair it: {LAST_RESORT}")
+            }
             E::Corrupted { what, offset } => {
                 write!(
                     f,
-                    "the segment is corrupted: {what} (at {offset:#x}); run repair, which needs a header, or remove it"
+                    "the segment is corrupted: {what} (at {offset:#x}); end its processes and run `heapwright shm \
+                     repair`, or restore it from a copy"
                 )
+            }
+            E::BeyondRepair { what, offset } => {
+                write!(f, "the segment is beyond repair: {what} (at {offset:#x}); {LAST_RESORT}")
             }
             E::OtherNamespace { place } => write!(
                 f,

@@ -10,7 +10,7 @@ use heapwright_placement::{BlockState, Engine, Noted, PolicyKind};
 use crate::error::Error;
 use crate::heap::{Section, SharedHeap};
 use crate::offset::Offset;
-use crate::recover::lay_out;
+use crate::recover::{NOTHING, lay_out};
 
 /// A heap grows by this many bytes at least.
 const LEAST_STEP: usize = 64 << 10;
@@ -120,7 +120,7 @@ impl Section<'_> {
     fn lay_out_for(&mut self, capacity: usize) -> Result<(), Error> {
         let mapping = self.mapping();
         mapping.header().live.set_capacity(capacity);
-        let engine = lay_out(mapping)?;
+        let engine = lay_out(mapping, NOTHING)?;
         let view = self.view();
         (view.engine, view.epoch) = (engine, mapping.header().live.epoch());
         Ok(())

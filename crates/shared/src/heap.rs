@@ -15,7 +15,7 @@ use crate::mapping::Mapping;
 use crate::offset::Offset;
 use crate::place::Place;
 use crate::record::Record;
-use crate::recover::recover;
+use crate::recover::{NOTHING, recover};
 use crate::settings::SmallBlocks;
 use crate::slabs::Lane;
 use crate::view::View;
@@ -141,7 +141,7 @@ impl SharedHeap {
         let (_held, taken) = self.mapping.lock(me, self.patience)?;
         if self.forks.load(Relaxed) == forks {
             // Another thread was faster.
-            return if taken == Taken::Clean { Ok(()) } else { recover(&self.mapping).map(drop) };
+            return if taken == Taken::Clean { Ok(()) } else { recover(&self.mapping, NOTHING).map(drop) };
         }
         let view = View::enter(&self.mapping, taken, me)?;
         // SAFETY: under the lock, and no thread of this process is attached yet. The mapping is the handle's, too.
@@ -283,7 +283,7 @@ impl<'h> Section<'h> {
     #[inline(never)]
     fn take_over(&mut self) -> Result<(), Error> {
         let mapping = self.mapping();
-        let engine = recover(mapping)?;
+        let engine = recover(mapping, NOTHING)?;
         let view = self.view();
         (view.engine, view.epoch) = (engine, mapping.header().live.epoch());
         Ok(())

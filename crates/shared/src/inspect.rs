@@ -4,7 +4,8 @@ use std::vec;
 
 use heapwright_placement::{Block, BlockState, Counters, Engine, HoleStats};
 
-use crate::engine::Placer;
+use crate::beyond;
+use crate::engine::{self, Placer};
 use crate::error::Error;
 use crate::heap::{Section, SharedHeap};
 use crate::offset::Offset;
@@ -94,9 +95,7 @@ impl SharedHeap {
     /// segment, and open it anew.
     pub fn check(&self) -> Result<(), Error> {
         let mut section = self.enter()?;
-        let base = section.mapping().layout.data;
-        let placement = section.engine().check().map_err(|violation| Error::violated(violation, base));
-        if let Err(found) = placement.and_then(|()| slabs::check(section.mapping(), section.engine())) {
+        if let Err(found) = section.check_placement() {
             section.view().refuse(&found);
             self.lane.refuse();
             return Err(found);
@@ -153,6 +152,18 @@ impl Portion {
 }
 
 impl Section<'_> {
+    /// Verifies what blocks are placed by.
+    fn check_placement(&mut self) -> Result<(), Error> {
+        let mapping = self.mapping();
+        engine::check(mapping, self.engine())?;
+        slabs::check(mapping, self.engine())?;
+        match beyond::verify(mapping, self.engine().heap_size()) {
+            // What lies there cannot be read any more, nor can the heap grow.
+            Err(Error::DescriptorReplaced { .. }) => Ok(()),
+            verified => verified,
+        }
+    }
+
     /// The next blocks from `from` on, where a block ended a while ago. One that begins before has come into being
     /// since, or is a hole that has grown, and is passed over.
     fn portion(&mut self, from: usize) -> Portion {

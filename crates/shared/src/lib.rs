@@ -28,6 +28,7 @@
 //! `mutex`, `reclaim`, `reachable`, `inspect` (what handles do); `copy`, `snapshot`, `observer`, `repair` (what is done without one). How and why a killed process does no harm is told in `docs/shared-heap.md`.
 
 mod atomics;
+mod beyond;
 mod close;
 mod condition;
 mod copy;

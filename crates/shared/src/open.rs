@@ -2,7 +2,7 @@
 
 use heapwright_os::{FileStatus, SegmentFile, effective_user, fork_count, is_one_user};
 
-use crate::error::Error;
+use crate::error::{Error, HEADER_FAULTS};
 use crate::header::{FIXED_WORDS, Fixed, Unfit, VERSION};
 use crate::heap::SharedHeap;
 use crate::layout::Layout;
@@ -90,12 +90,13 @@ fn read_fixed(place: &Place, file: &SegmentFile) -> Result<(Fixed, Layout), Erro
     for (word, part) in words.iter_mut().zip(bytes.chunks_exact(8)) {
         *word = u64::from_ne_bytes(part.try_into().unwrap_or_default());
     }
+    let [cut, differs, contradicts] = HEADER_FAULTS;
     Fixed::decode(&words).map_err(|unfit| match unfit {
         Unfit::Magic if read < bytes.len() => not_one("it is too short"),
-        _ if read < bytes.len() => Error::Corrupted { what: "it ends within its header", offset: read as u64 },
+        _ if read < bytes.len() => Error::Corrupted { what: cut, offset: read as u64 },
         Unfit::Magic => not_one("it does not begin like one"),
         Unfit::Version(found) => Error::OtherVersion { place: place.clone(), found, known: VERSION },
-        Unfit::Checksum => Error::Corrupted { what: "the checksum of its header differs", offset: 0 },
-        Unfit::Contents => Error::Corrupted { what: "its header contradicts itself", offset: 0 },
+        Unfit::Checksum => Error::Corrupted { what: differs, offset: 0 },
+        Unfit::Contents => Error::Corrupted { what: contradicts, offset: 0 },
     })
 }

@@ -11,7 +11,7 @@ use crate::mapping::Mapping;
 use crate::open::map;
 use crate::place::Place;
 use crate::processes;
-use crate::recover::{lay_out, take_up};
+use crate::recover::{Prepare, lay_out, take_up};
 use crate::roots::Root;
 use crate::seal;
 use crate::sections::Sections;
@@ -47,8 +47,8 @@ impl SharedHeap {
     /// blocks are not looked at.
     ///
     /// # Errors
-    /// [`Error::InUse`] while a process uses it that lives: that one keeps it in order. [`Error::Corrupted`] when there is
-    /// nothing to be believed; and as [`SharedHeap::open`].
+    /// [`Error::InUse`] while a process uses it that lives: that one keeps it in order. [`Error::BeyondRepair`] when
+    /// there is nothing to be believed; and as [`SharedHeap::open`].
     pub fn repair(place: &Place, access: &Access, strangers: Strangers) -> Result<Repaired, Error> {
         let mapping = map(place, access.owner)?.0;
         let me = mapping.identify();
@@ -69,12 +69,20 @@ impl SharedHeap {
             }
             return Err(Error::InUse { place: place.clone(), by });
         }
-        let engine = rebuild(&mapping)?;
+        let engine = rebuild(&mapping).map_err(beyond_repair)?;
         let unset = unset_dangling(&mapping, &engine);
         if !processes::any_alive(&mapping) {
             seal::set(&mapping)?;
         }
         Ok(Repaired { found, unset })
+    }
+}
+
+/// What repair cannot put in order, nothing can.
+fn beyond_repair(error: Error) -> Error {
+    match error {
+        Error::Corrupted { what, offset } => Error::BeyondRepair { what, offset },
+        error => error,
     }
 }
 
@@ -94,15 +102,21 @@ fn rebuild(mapping: &Mapping) -> Result<Placer, Error> {
     }
     header.break_seal();
     header.set_our_namespace();
-    let engine = take_up(mapping, |mapping| lay_out(mapping).or_else(|_| without_record(mapping)))?;
+    let engine = take_up(mapping, lay_out_anyhow)?;
     processes::count_anew(mapping, &engine);
     Ok(engine)
 }
 
-/// Lays out the metadata as if nothing had been under way: the last resort when the record contradicts the map.
-fn without_record(mapping: &Mapping) -> Result<Placer, Error> {
-    mapping.header().clear_pending();
-    lay_out(mapping)
+/// Lays out the metadata, if need be as if nothing had been under way: the last resort when the record contradicts the
+/// map.
+fn lay_out_anyhow(mapping: &Mapping, prepare: Prepare<'_>) -> Result<Placer, Error> {
+    match lay_out(mapping, prepare) {
+        Err(Error::Corrupted { .. }) => {
+            mapping.header().clear_pending();
+            lay_out(mapping, prepare)
+        }
+        laid_out => laid_out,
+    }
 }
 
 fn unset_dangling(sections: &Sections, engine: &Placer) -> Vec<String> {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use heapwright_os::{FileError, FileStatus, Life, Taken};
 use heapwright_placement::{Counters, Engine, HoleStats, PolicyKind};
 
+use crate::beyond;
 use crate::condition::Condition;
 use crate::copy::Copy;
 use crate::engine::{self, Placer};
@@ -16,7 +17,7 @@ use crate::open::map;
 use crate::owners::{Owners, Tally, count_blocks};
 use crate::place::Place;
 use crate::processes;
-use crate::recover::complete_blocks;
+use crate::recover::{NOTHING, complete_blocks};
 use crate::roots::{self, Root};
 use crate::seal;
 use crate::settings::{Access, SmallBlocks};
@@ -217,15 +218,16 @@ fn audit(copy: &Copy, taken: Taken, condition: Condition) -> Result<Placer, Erro
         }
         Condition::Interrupted { .. } | Condition::Abandoned if seal.is_none() => {
             engine::believe_claim(sections, copy.allocated)?;
-            let (engine, _) = complete_blocks(sections)?;
+            let (engine, _) = complete_blocks(sections, NOTHING)?;
             slabs::reconcile(sections, &engine);
             processes::count_anew(sections, &engine);
             engine
         }
         _ => engine::attach(sections)?,
     };
-    engine.check().map_err(|violation| Error::violated(violation, sections.layout.data))?;
+    engine::check(sections, &engine)?;
     slabs::check(sections, &engine)?;
+    beyond::verify_copy(copy, engine.heap_size())?;
     processes::check_counts(sections, &engine)?;
     Ok(engine)
 }

@@ -6,7 +6,7 @@ use crate::engine::{self, Placer};
 use crate::error::Error;
 use crate::mapping::Mapping;
 use crate::processes;
-use crate::recover::{recover, take_up};
+use crate::recover::{NOTHING, Prepare, recover, take_up};
 use crate::seal;
 use crate::sections::Sections;
 
@@ -40,7 +40,7 @@ impl View {
         let engine = match seal {
             None if processes::any_alive(mapping) => match taken {
                 Taken::Clean => engine::attach(mapping)?,
-                Taken::FromTheDead(_) => recover(mapping)?,
+                Taken::FromTheDead(_) => recover(mapping, NOTHING)?,
             },
             None => {
                 engine::believe_claim(mapping, mapping.allocated()?)?;
@@ -48,7 +48,7 @@ impl View {
             }
             Some(checksum) => {
                 seal::verify(mapping, checksum)?;
-                take_up(mapping, |mapping| engine::attach(mapping))?
+                take_up(mapping, attach)?
             }
         };
         header.break_seal();
@@ -83,9 +83,16 @@ impl View {
     }
 }
 
+/// The engine of a segment at rest.
+fn attach(mapping: &Mapping, prepare: Prepare<'_>) -> Result<Placer, Error> {
+    let engine = engine::attach(mapping)?;
+    prepare(&engine)?;
+    Ok(engine)
+}
+
 /// The engine of a segment whose users all died: put in order.
-fn recover_and_count(mapping: &Mapping) -> Result<Placer, Error> {
-    let engine = recover(mapping)?;
+fn recover_and_count(mapping: &Mapping, prepare: Prepare<'_>) -> Result<Placer, Error> {
+    let engine = recover(mapping, prepare)?;
     processes::count_anew(mapping, &engine);
     Ok(engine)
 }

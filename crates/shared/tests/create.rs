@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use common::{Spot, fork, growing, of, reap};
-use heapwright_shared::{Error, Place, PolicyKind, Settings, SharedHeap};
+use heapwright_shared::{Access, Error, Place, PolicyKind, Settings, SharedHeap, SmallBlocks, Strangers};
 
 #[test]
 fn of_many_creators_exactly_one_wins() {
@@ -159,6 +159,46 @@ fn a_full_system_is_an_error_and_no_signal() {
         SharedHeap::open(&place).unwrap().check().is_ok()
     });
     assert!(code.is_none_or(|code| code == 0), "{code:?}");
+}
+
+/// What of it is backed is less than what is read to put it in order.
+#[test]
+fn a_sparse_copy_of_an_abandoned_heap_on_a_full_system_is_an_error_and_no_signal() {
+    let spot = Spot::new("abandoned");
+    let settings = Settings { granule: 16, small: SmallBlocks::Slabs, ..growing(PolicyKind::Good, 8 << 20, 16 << 20) };
+    let child = fork(|| {
+        let heap = spot.create(&settings);
+        (0..100).for_each(|at| drop(heap.allocate(100 + at * 20)));
+        // SAFETY: ends the child as if it was killed.
+        unsafe { libc::_exit(0) }
+    });
+    assert_eq!(reap(child), 0);
+    let code = in_small_file_system("sparse", |directory| {
+        let (copy, filler) = (format!("{directory}/copy"), format!("{directory}/filler"));
+        let place = Place::new(&copy).unwrap();
+        for left in (0..900).step_by(16) {
+            let _ = (fs::remove_file(&copy), fs::remove_file(&filler));
+            let mut cp = std::process::Command::new("cp");
+            assert!(cp.arg("--sparse=always").args([spot.path().to_str().unwrap(), &copy]).status().unwrap().success());
+            let room = (1 << 20) - fs::metadata(&copy).unwrap().blocks() * 512;
+            let filled = room.saturating_sub(left << 10);
+            fs::write(&filler, vec![1; filled as usize]).unwrap();
+            for attempt in 0..2 {
+                let child = fork(|| {
+                    let refused = match attempt {
+                        0 => SharedHeap::open(&place).unwrap_err(),
+                        _ => SharedHeap::repair(&place, &Access::default(), Strangers::Respect).unwrap_err(),
+                    };
+                    assert!(matches!(refused, Error::NoSpace { .. }), "{left} KiB left: {refused}");
+                    true
+                });
+                assert_eq!(reap(child), 0, "{left} KiB left, attempt {attempt}");
+            }
+        }
+        true
+    });
+    assert!(code.is_none_or(|code| code == 0), "{code:?}");
+    spot.open().check().unwrap();
 }
 
 /// What is needed beside the data would have fit.

@@ -39,7 +39,7 @@ impl From<&Error> for Status {
             Error::NotASegment { .. } => Status::NotASegment,
             Error::OtherVersion { .. } => Status::OtherVersion,
             Error::WrongLength { .. } => Status::WrongLength,
-            Error::Corrupted { .. } => Status::Damaged,
+            Error::Corrupted { .. } | Error::BeyondRepair { .. } => Status::Damaged,
             Error::OtherNamespace { .. } => Status::OtherNamespace,
             Error::TooManyProcesses { .. } => Status::TooManyProcesses,
             Error::TimedOut { .. } | Error::MutexHeld { .. } => Status::TimedOut,

@@ -8,9 +8,15 @@ use crate::error::Violation;
 use crate::heap::Heap;
 use crate::noted::Change;
 use crate::recover::{RecoverError, settle};
-use crate::rules::PolicyKind;
+use crate::rules::{PolicyKind, Rules};
 
 impl<'m> Buddy<'m> {
+    /// Returns whether the heap follows `rules`. Only damage to its metadata changes that.
+    #[must_use]
+    pub fn has_rules(&self, rules: &Rules) -> bool {
+        self.heap.state.has_rules(rules)
+    }
+
     /// Attaches to a heap whose last user may have died in the middle of an operation: see
     /// [`AnyEngine::recover`](crate::AnyEngine::recover).
     ///
@@ -23,11 +29,12 @@ impl<'m> Buddy<'m> {
         metadata: NonNull<u64>,
         cells: usize,
         capacity: usize,
+        rules: &Rules,
         change: Option<Change>,
     ) -> Result<Self, RecoverError> {
         // SAFETY: `metadata` is valid for `cells` cells for `'m` and used through nothing else, as this function
         // requires.
-        let mut heap = unsafe { Heap::to_recover(PolicyKind::Buddy, metadata, cells, capacity) }?;
+        let mut heap = unsafe { Heap::to_recover(PolicyKind::Buddy, metadata, cells, capacity, rules) }?;
         settle(&mut heap.map, heap.state, change)?;
         heap.rebuild()?;
         Ok(Buddy { heap })

@@ -11,8 +11,15 @@ use crate::index::{Choose, Index};
 use crate::map::Hole;
 use crate::noted::Change;
 use crate::recover::{RecoverError, settle};
+use crate::rules::Rules;
 
 impl<'m, P: Choose> Fit<'m, P> {
+    /// Returns whether the heap follows `rules`. Only damage to its metadata changes that.
+    #[must_use]
+    pub fn has_rules(&self, rules: &Rules) -> bool {
+        self.heap.state.has_rules(rules)
+    }
+
     /// Attaches to a heap whose last user may have died in the middle of an operation: see
     /// [`AnyEngine::recover`](crate::AnyEngine::recover).
     ///
@@ -25,11 +32,12 @@ impl<'m, P: Choose> Fit<'m, P> {
         metadata: NonNull<u64>,
         cells: usize,
         capacity: usize,
+        rules: &Rules,
         change: Option<Change>,
     ) -> Result<Self, RecoverError> {
         // SAFETY: `metadata` is valid for `cells` cells for `'m` and used through nothing else, as this function
         // requires.
-        let mut heap = unsafe { Heap::to_recover(P::KIND, metadata, cells, capacity) }?;
+        let mut heap = unsafe { Heap::to_recover(P::KIND, metadata, cells, capacity, rules) }?;
         settle(&mut heap.map, heap.state, change)?;
         heap.rebuild();
         Ok(Fit { heap, _policy: PhantomData })
@@ -66,8 +74,9 @@ impl<'m, I: Index<'m>> Heap<'m, I> {
             }
             at = next;
         }
-        // The order matters: a start that is not a hole would be a used block if the wilderness did not begin there
-        // yet.
+        // The order matters: no start may lie behind the wilderness, and a start that is not a hole would be a used
+        // block if the wilderness did not begin there yet.
+        compiler_fence(Ordering::SeqCst);
         self.state.top = run.unwrap_or(end);
         compiler_fence(Ordering::SeqCst);
         self.map.put_block(self.state.top);
