@@ -289,6 +289,23 @@ fn a_full_file_system_is_said_once() {
     }
 }
 
+/// There is space in memory, but not for this user.
+#[test]
+fn streams_are_elsewhere_where_memory_cannot_be_written_to() {
+    let place = Place::new();
+    let script = "mount -t tmpfs -o ro,size=2g none /dev/shm || exit 77; \"$@\"; echo code $?";
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", script, "sh"]).current_dir(place.folder.path());
+    command.arg(heapwright().get_program()).args(["record", "--min-events", "0", "-o", "t.hwt", "--", "sh", "-c", ":"]);
+    let Ok(output) = command.output() else { return };
+    if [Some(1), Some(77)].contains(&output.status.code()) {
+        eprintln!("passed over: no file system can be mounted here: {}", stderr(&output));
+        return;
+    }
+    assert!(String::from_utf8_lossy(&output.stdout).contains("code 0"), "{}", stderr(&output));
+    assert!(read_at(&place.path("t.hwt")).is_finished);
+}
+
 #[test]
 fn two_recordings_do_not_write_one_file() {
     let place = Place::new();

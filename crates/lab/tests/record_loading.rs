@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs::{copy, create_dir};
+use std::process::Command;
 
 use common::{compiled, heapwright};
 
@@ -37,4 +38,18 @@ fn programs_with_a_malloc_of_their_own_run_as_before() {
     let output = command.output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{said}");
+}
+
+/// Whether an alignment is refused differs from one version of the C library to another.
+#[test]
+fn every_alignment_is_granted_or_refused_as_without_the_recorder() {
+    let folder = tempfile::tempdir().unwrap();
+    let program =
+        compiled(folder.path(), "aligned", include_str!("programs/aligned.c"), &["-O1", "-w", "-fno-builtin"]);
+    let unrecorded = Command::new(&program).output().unwrap();
+    let mut command = heapwright();
+    command.args(["record", "-o"]).arg(folder.path().join("t.hwt")).arg("--").arg(program);
+    let recorded = command.output().unwrap();
+    let [unrecorded, recorded] = [unrecorded, recorded].map(|output| String::from_utf8(output.stdout).unwrap());
+    assert_eq!(recorded, unrecorded);
 }

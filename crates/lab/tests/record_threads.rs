@@ -23,7 +23,7 @@ fn check_threads(options: &[&str], how: &str, number: usize) -> usize {
     let output = command.arg(program).args([how, &number.to_string()]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{options:?}: {said}");
-    assert!(!said.contains("not recorded"), "{options:?}: {said}");
+    assert!(!said.contains("not recorded") && !said.contains("chosen for their sites"), "{options:?}: {said}");
     let mut reader = Reader::new(File::open(trace).unwrap()).unwrap();
     let (mut requests, mut live) = (0, HashSet::new());
     while let Some(event) = reader.next_event().unwrap() {
@@ -48,6 +48,11 @@ fn a_thread_that_gets_the_rest_of_a_buffer_loses_no_call() {
     for options in [&[][..], &["--sites=1"], &["--sites=1", "--times"]] {
         check_threads(options, "brief", 2000);
     }
+}
+
+#[test]
+fn every_one_of_very_many_threads_has_its_sites() {
+    check_threads(&["--sites=1"], "brief", 12_000);
 }
 
 #[test]

@@ -155,6 +155,13 @@ impl SegmentFile {
 }
 
 impl Announcements {
+    /// The announcements in the file that a descriptor is open for, as long as it is. `None` if it is for none.
+    #[must_use]
+    pub fn of(descriptor: i32) -> Option<Announcements> {
+        let identity = errno_kept(|| file_of(descriptor))?;
+        Some(Announcements { descriptor, identity })
+    }
+
     /// Whether `process`, which announced itself, lives; `None` where that cannot be found out: the process has closed the
     /// file's descriptor, for instance, or uses its number for another file.
     pub(crate) fn life_of(&self, process: Identity) -> Option<Life> {
@@ -173,11 +180,7 @@ impl Announcements {
 
     /// Whether the descriptor is still that of the file.
     fn is_open(&self) -> bool {
-        // SAFETY: a stat buffer consists of integers, for which zeros are valid, and is valid for the call's write.
-        unsafe {
-            let mut found: libc::stat = core::mem::zeroed();
-            libc::fstat(self.descriptor, &mut found) == 0 && self.identity == (found.st_dev, found.st_ino)
-        }
+        file_of(self.descriptor) == Some(self.identity)
     }
 
     /// Opens the file once more, as a description of its own.
@@ -187,5 +190,14 @@ impl Announcements {
         let link = CStr::from_bytes_with_nul(link.bytes()).ok()?;
         let opened = SegmentFile::open_through(link).or_else(|_| SegmentFile::open_read_only(path));
         opened.ok().filter(|file| file.identity == self.identity)
+    }
+}
+
+/// The device and the inode of the file that a descriptor is open for.
+fn file_of(descriptor: i32) -> Option<(u64, u64)> {
+    // SAFETY: a stat buffer consists of integers, for which zeros are valid, and is valid for the call's write.
+    unsafe {
+        let mut found: libc::stat = core::mem::zeroed();
+        (libc::fstat(descriptor, &mut found) == 0).then_some((found.st_dev, found.st_ino))
     }
 }

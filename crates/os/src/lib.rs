@@ -11,8 +11,8 @@
 //!   Segments are not for use in `malloc`: they change `errno`.
 //! - [`Identity`], [`life`]: identities of processes, and whether they live; [`SharedLock`]: mutual exclusion among
 //!   processes, which survives their death.
-//! - [`read_foreign`]: the memory of another process. [`each_mapping`]: the mappings of this one. [`object_at`]: the
-//!   program or library at an address.
+//! - [`read_foreign`]: the memory of another process. [`each_mapping`]: the mappings of this one. [`object_at`],
+//!   [`each_code`]: the program and its libraries.
 //! - [`own_usage`], [`usage_of`]: memory, page faults and processor time of a process.
 //! - [`MemoryGroups`]: the memory limits of control groups. [`start_background`]: a thread of the library's own.
 //! - [`export_dlopen`]: libraries loaded later call the same malloc. [`export_reallocarray`]: ends in the program's.
@@ -89,7 +89,7 @@ pub use identity::{Deaths, Identity, Life, Numbers, life, pid_namespace};
 pub use loading::find_next_dlopen;
 pub use lock::{ForkPass, Lock, Locked, sleep_while, wake_one};
 pub use mappings::{Mapping, each_mapping};
-pub use objects::{Object, are_in_one_object, next_symbol, object_at, symbol};
+pub use objects::{Object, are_in_one_object, each_code, next_symbol, object_at, symbol};
 pub use output::{Line, Output, Stream};
 pub use pages::{
     Refused, map, map_aligned, page_seems_written, page_size, populate, purge, remap, resident,

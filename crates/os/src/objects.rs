@@ -2,6 +2,7 @@
 
 use core::ffi::{CStr, c_void};
 use core::mem::MaybeUninit;
+use core::ops::Range;
 use core::ptr::without_provenance;
 
 /// A program or shared library that the dynamic linker has loaded.
@@ -46,6 +47,39 @@ pub fn are_in_one_object(one: *const c_void, other: *const c_void) -> bool {
     pair.are_in_one
 }
 
+/// Calls `visit` with the addresses of each part of an object that has code.
+pub fn each_code(mut visit: &mut dyn FnMut(Range<usize>)) {
+    // SAFETY: the function has the type that is called, and is passed this closure, which lives longer than the call.
+    unsafe { libc::dl_iterate_phdr(Some(pass_code), (&raw mut visit).cast()) };
+}
+
+/// Passes the parts of an object that have code to `visit`; returns 0, so that the next object follows.
+///
+/// # Safety
+/// `object` describes an object, and `visit` is the closure of [`each_code`].
+unsafe extern "C" fn pass_code(object: *mut libc::dl_phdr_info, _: usize, visit: *mut c_void) -> i32 {
+    // SAFETY: as this function requires.
+    let ((base, headers), visit) = unsafe { (parts(object), &mut *visit.cast::<&mut dyn FnMut(Range<usize>)>()) };
+    for part in headers.iter().filter(|part| part.p_type == libc::PT_LOAD && part.p_flags & libc::PF_X != 0) {
+        let start = base.wrapping_add(part.p_vaddr as usize);
+        visit(start..start.wrapping_add(part.p_memsz as usize));
+    }
+    0
+}
+
+/// Returns the base of an object, and its parts.
+///
+/// # Safety
+/// `object` describes an object that is not unloaded meanwhile.
+unsafe fn parts<'o>(object: *const libc::dl_phdr_info) -> (usize, &'o [libc::Elf64_Phdr]) {
+    // SAFETY: as this function requires; the linker's description has that many headers.
+    unsafe {
+        let libc::dl_phdr_info { dlpi_addr: base, dlpi_phdr: first, dlpi_phnum: count, .. } = *object;
+        let headers = if first.is_null() { &[] } else { core::slice::from_raw_parts(first, usize::from(count)) };
+        (base as usize, headers)
+    }
+}
+
 /// Two addresses, and whether one object contains both.
 struct Pair {
     addresses: [usize; 2],
@@ -57,13 +91,8 @@ struct Pair {
 /// # Safety
 /// `object` describes an object, and `pair` is a [`Pair`] that is not used elsewhere meanwhile.
 unsafe extern "C" fn look(object: *mut libc::dl_phdr_info, _: usize, pair: *mut c_void) -> i32 {
-    // SAFETY: as this function requires; the linker's description has that many headers.
-    let (base, headers, pair) = unsafe {
-        let libc::dl_phdr_info { dlpi_addr: base, dlpi_phdr: first, dlpi_phnum: count, .. } = *object;
-        let headers: &[libc::Elf64_Phdr] =
-            if first.is_null() { &[] } else { core::slice::from_raw_parts(first, usize::from(count)) };
-        (base as usize, headers, &mut *pair.cast::<Pair>())
-    };
+    // SAFETY: as this function requires.
+    let ((base, headers), pair) = unsafe { (parts(object), &mut *pair.cast::<Pair>()) };
     let has = |address: usize| {
         headers.iter().any(|header| {
             let start = base.wrapping_add(header.p_vaddr as usize);
@@ -101,6 +130,16 @@ mod tests {
         assert!(are_in_one_object(getpid, getppid));
         assert!(!are_in_one_object(getpid, are_in_one_object as *const c_void));
         assert!(!are_in_one_object(core::ptr::null(), core::ptr::null()));
+    }
+
+    #[test]
+    fn functions_lie_in_the_code_of_objects() {
+        let functions = [libc::getpid as *const c_void, functions_lie_in_the_code_of_objects as *const c_void];
+        let mut found = [0; 2];
+        each_code(&mut |part| {
+            found.iter_mut().zip(functions).for_each(|(count, at)| *count += u32::from(part.contains(&at.addr())));
+        });
+        assert_eq!(found, [1, 1]);
     }
 
     #[test]

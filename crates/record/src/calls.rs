@@ -209,16 +209,25 @@ pub(crate) extern "C" fn refuse() -> *mut u8 {
 
 /// As glibc's `memalign`, which rounds the alignment up to a power of two.
 pub(crate) fn allocate_aligned(align: usize, size: usize) -> *mut u8 {
+    noted_aligned(align, size, glibc::memalign(align, size))
+}
+
+fn noted_aligned(align: usize, size: usize, block: *mut u8) -> *mut u8 {
     let meant = align.checked_next_power_of_two().unwrap_or(ALIGN);
-    let block = noted(Call::Aligned, meant, size, glibc::memalign(align, size));
+    let block = noted(Call::Aligned, meant, size, block);
     // SAFETY: glibc has just allocated the block, unless it is null.
     unsafe { residency::begin(block, size) };
     block
 }
 
-/// As in C, and in glibc from 2.38 on: an alignment that is not a power of two is an error.
-pub(crate) fn allocate_aligned_strictly(align: usize, size: usize) -> *mut u8 {
-    if align.is_power_of_two() { allocate_aligned(align, size) } else { refused(size, EINVAL) }
+/// As the program's own `aligned_alloc`. In C, and in glibc from 2.38 on, an alignment that is not a power of two is an
+/// error, before that it is rounded up.
+pub(crate) fn allocate_aligned_in_c(align: usize, size: usize) -> *mut u8 {
+    match glibc::aligned_alloc() {
+        Some(request) => noted_aligned(align, size, request(align, size)),
+        None if align.is_power_of_two() => allocate_aligned(align, size),
+        None => refused(size, EINVAL),
+    }
 }
 
 pub(crate) fn allocate_pages(size: usize) -> *mut u8 {

@@ -104,6 +104,15 @@ pub(crate) fn attach(paths: Option<&Paths>) {
     PATHS.store(paths.map_or(null_mut(), |paths| core::ptr::from_ref(paths).cast_mut()), Ordering::Release);
 }
 
+/// Follows no known path until the collector has settled that code was unloaded.
+pub(crate) fn note_unloaded() {
+    if let Some(paths) = NonNull::new(PATHS.load(Ordering::Acquire)) {
+        // SAFETY: the paths stay mapped until a child of this process creates a stream of its own, which detaches them
+        // first.
+        unsafe { paths.as_ref() }.note_unloaded();
+    }
+}
+
 /// Forgets the paths: the child of a fork does not use its parent's.
 pub(crate) fn detach() {
     PATHS.store(null_mut(), Ordering::Relaxed);

@@ -2,6 +2,7 @@
 
 use core::ffi::c_void;
 use core::mem::transmute;
+use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 use heapwright_os::{are_in_one_object, next_symbol};
@@ -52,6 +53,25 @@ fn detect() -> bool {
     let is_its_own = are_in_one_object(malloc as *const c_void, (&raw const BREAK).cast());
     OWNER.store(if is_its_own { GLIBC } else { INTERPOSED }, Ordering::Relaxed);
     is_its_own
+}
+
+/// The type of `memalign` and `aligned_alloc`.
+pub(crate) type Aligned = extern "C" fn(align: usize, size: usize) -> *mut u8;
+
+/// Returns the `aligned_alloc` that the program would call without the recorder: they differ in the alignments that
+/// they refuse. `None` where it is not of the malloc that has the functions above, which frees its blocks.
+pub(crate) fn aligned_alloc() -> Option<Aligned> {
+    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+    let mut found = FOUND.load(Ordering::Relaxed);
+    if found.is_null() {
+        let next = next_symbol(c"aligned_alloc");
+        let is_of_the_same = !next.is_null() && are_in_one_object(next, memalign as *const c_void);
+        found = if is_of_the_same { next } else { (&raw const FOUND).cast_mut().cast() };
+        FOUND.store(found, Ordering::Relaxed);
+    }
+    let is_one = !core::ptr::eq(found, (&raw const FOUND).cast());
+    // SAFETY: every malloc that has this function has it with this signature.
+    is_one.then(|| unsafe { transmute::<*mut c_void, Aligned>(found) })
 }
 
 /// Returns the usable size of a block of another malloc, which interposes glibc's, by that malloc; 0 when it has no

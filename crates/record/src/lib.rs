@@ -22,6 +22,7 @@ mod residency;
 mod state;
 mod system;
 mod timing;
+mod unloading;
 mod usage;
 
 heapwright_os::export_dlopen!();

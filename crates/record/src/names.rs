@@ -29,7 +29,7 @@ names! {
     free_sized(block: *mut u8, _size: usize) => free(block);
     free_aligned_sized(block: *mut u8, _align: usize, _size: usize) => free(block);
     posix_memalign(place: *mut *mut u8, align: usize, size: usize) -> i32 => allocate_into(place, align, size);
-    aligned_alloc(align: usize, size: usize) -> *mut u8 => allocate_aligned_strictly(align, size);
+    aligned_alloc(align: usize, size: usize) -> *mut u8 => allocate_aligned_in_c(align, size);
     memalign(align: usize, size: usize) -> *mut u8 => allocate_aligned(align, size);
     valloc(size: usize) -> *mut u8 => allocate_pages(size);
     pvalloc(size: usize) -> *mut u8 => allocate_whole_pages(size);

@@ -1,6 +1,7 @@
 //! The recording of this process, from its first call to its end.
 
 use core::fmt::Write;
+use core::ops::Range;
 use core::ptr::{NonNull, null_mut, with_exposed_provenance, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering, compiler_fence};
 
@@ -164,6 +165,22 @@ pub(crate) fn add_usage_if_due() {
             // SAFETY: the buffer is this thread's and mapped as long as the recording lives, and the thread is not
             // writing to it.
             unsafe { (*buffer).add_usage(&usage) };
+        }
+    });
+}
+
+/// Adds that code is not mapped any more. In the thread's own buffer, between the calls before and after it.
+pub(crate) fn add_unmapped(code: &Range<usize>) {
+    undisturbed(|| {
+        let mut state = STATE.lock();
+        let State::On(recording) = &mut *state else { return };
+        detail::note_unloaded();
+        let buffer = own_buffer();
+        let is_at_rest = thread_word() != 0 && !buffer.is_null();
+        // SAFETY: the buffer is this thread's and mapped as long as the recording lives, and the thread is not writing
+        // to it.
+        if !is_at_rest || !unsafe { (*buffer).add_unmapped(code) } {
+            recording.add_unmapped(thread_number(), code);
         }
     });
 }

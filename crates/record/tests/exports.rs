@@ -31,7 +31,7 @@ const NEEDED: &str = "
     secure_getenv close environ fallocate fchmod fcntl fstat fstat64 fstatfs ftruncate ftruncate64 getpid getppid
     getrlimit linkat mmap mprotect munmap nanosleep madvise mincore open openat pread pread64 process_vm_readv pwrite
     pwrite64 read syscall sysconf unlink unlinkat write memcpy memmove memset memcmp bcmp strlen __stack_chk_guard
-    getauxval clock_gettime clock_getcpuclockid getrusage lseek prctl";
+    getauxval clock_gettime clock_getcpuclockid getrusage lseek prctl stat stat64 ioctl";
 
 /// The library under test, built once.
 fn library() -> &'static Library {
@@ -42,7 +42,7 @@ fn library() -> &'static Library {
 #[test]
 fn exactly_what_allocates_and_frees_and_marks_is_exported() {
     let mut names = words(FAMILY);
-    names.extend(words("dlopen"));
+    names.extend(words("dlopen dlclose"));
     names.extend(words(MARKS));
     assert_eq!(library().exports(), names);
 }

@@ -177,7 +177,7 @@ impl Watcher {
         self.known.retain(|path| found.contains(path));
         let mut new: Vec<PathBuf> = found.difference(&self.known).cloned().collect();
         // A process's programs in their order: the reader of its last one removes the names of all of them.
-        new.sort_by_key(|path| number_of_program(path));
+        new.sort_by(|one, other| number_of_program(one).cmp(&number_of_program(other)));
         let mut waiting = None;
         let (mut opened, room) = (Vec::new(), if new.is_empty() { 0 } else { self.room() });
         for (index, path) in new.iter().enumerate() {
@@ -219,13 +219,14 @@ impl Watcher {
     }
 
     fn start_reader(&mut self, source: Source) {
-        if self.main.is_none() && source.header().parent == std::process::id() {
-            self.main = Some(source.pid());
+        let seen = source.producer().seen();
+        if self.main.is_none() {
+            self.main = seen.filter(|seen| seen.parent == std::process::id()).map(|seen| seen.pid);
         }
         if !self.is_wanted(&source) {
             return;
         }
-        let owner = if self.main == Some(source.pid()) { Owner::Program } else { Owner::Descendant };
+        let owner = if self.is_main(&source) { Owner::Program } else { Owner::Descendant };
         let (traces, stop) = (self.traces.clone(), self.stop.clone());
         let (details, max_size) = (self.details.clone(), self.options.max_size);
         let redaction = self.options.redaction;
@@ -236,10 +237,15 @@ impl Watcher {
         }
     }
 
+    /// Returns whether the process is the program's. The numbers of other namespaces say nothing.
+    fn is_main(&self, source: &Source) -> bool {
+        self.main.is_some() && self.main == source.producer().seen().map(|seen| seen.pid)
+    }
+
     /// Returns whether the process is to be recorded. Dropping its stream stops the recorder in it.
     fn is_wanted(&self, source: &Source) -> bool {
         let Options { only, main_only, .. } = &self.options;
-        let by_process = !main_only || self.main == Some(source.pid());
+        let by_process = !main_only || self.is_main(source);
         by_process
             && (only.is_empty()
                 || only.contains(&program(source))
@@ -248,9 +254,9 @@ impl Watcher {
 }
 
 /// Returns the process and the number of its program that are in a stream's name.
-fn number_of_program(path: &Path) -> Option<(u32, u32)> {
-    let (pid, image) = path.file_name()?.to_str()?.split_once('-')?;
-    Some((pid.parse().ok()?, image.parse().ok()?))
+fn number_of_program(path: &Path) -> Option<(&str, u32)> {
+    let (process, image) = path.file_name()?.to_str()?.rsplit_once('-')?;
+    Some((process, image.parse().ok()?))
 }
 
 /// The error of a stream that is not opened, so that those which are can be read.
@@ -265,6 +271,6 @@ fn is_temporary(path: &Path) -> bool {
 
 /// Returns the file name of the executable while the process lives: for a script its interpreter, with links resolved.
 fn executed_file(source: &Source) -> Option<String> {
-    let path = fs::read_link(format!("/proc/{}/exe", source.pid())).ok()?;
+    let path = fs::read_link(format!("/proc/{}/exe", source.producer().seen()?.pid)).ok()?;
     Some(path.file_name()?.to_string_lossy().into_owned())
 }

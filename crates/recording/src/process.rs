@@ -72,8 +72,10 @@ impl Process {
     /// Writes the trace of one stream until its end, or until `stop`; returns `None` if there were no calls.
     pub fn record(self, mut source: Source, stop: &AtomicBool) -> Option<Recorded> {
         let mut recorded = Recorded {
-            pid: source.pid(),
-            image: source.image(),
+            pid: source.producer().pid(),
+            is_seen: source.producer().seen().is_some(),
+            is_hidden: source.producer().is_hidden(),
+            image: source.producer().image(),
             program: program(&source),
             names: names(&source),
             is_the_program: false,
@@ -86,6 +88,7 @@ impl Process {
             figures: Figures::default(),
             totals: Totals::default(),
             sampled: None,
+            stackless: 0,
             marked: self.details.marked,
             failure: None,
             lost: 0,
@@ -97,8 +100,8 @@ impl Process {
         if !has_calls(&source, stop) {
             return None;
         }
-        recorded.hides_objects = python::hides_objects(source.pid());
-        match self.traces.begin(self.owner, source.pid(), source.image()) {
+        recorded.hides_objects = source.producer().seen().is_some_and(|seen| python::hides_objects(seen.pid));
+        match self.traces.begin(self.owner, recorded.pid, recorded.image) {
             Ok(begun) => {
                 (recorded.file, recorded.path) = (Some(begun.number), begun.path.clone());
                 let written = self.write(&mut source, &mut recorded, begun, stop);
@@ -125,8 +128,9 @@ impl Process {
         if marked {
             about.set("marked", "only requests within the blocks that the program marked (--marked)");
         }
-        let sites = every
-            .map(|_| Sites::new(source.pid(), library, looking(source.mappings()), source.paths(), self.redaction));
+        let sites = every.map(|_| {
+            Sites::new(source.producer(), library, looking(source.mappings()), source.paths(), self.redaction)
+        });
         let file = begun.file.try_clone()?;
         let started = Writer::new(begun.file, &about).map(|writer| match self.max_size {
             Some(bytes) => writer.keeping_up().with_limit(bytes),
@@ -153,6 +157,7 @@ impl Process {
         });
         recorded.figures = translation.figures().clone();
         recorded.sampled = translation.sampled();
+        recorded.stackless = if every.is_some() { source.header().stackless() } else { 0 };
         if outcome.is_err() {
             // A part of a frame may be behind it, if the disk is full.
             file.set_len(translation.written())?;
@@ -282,8 +287,9 @@ fn about(source: &Source, program: &str, redaction: Redaction) -> About {
         }
         Redaction::Private => about.set("redacted", "arguments, environment and paths are left out (--redact)"),
     }
-    about.set("pid", &source.pid().to_string());
-    about.set("parent", &source.header().parent.to_string());
+    about.set("pid", &source.producer().pid().to_string());
+    let parent = source.producer().seen().map_or(source.header().parent, |seen| seen.parent);
+    about.set("parent", &parent.to_string());
     about.set("date", &humantime::format_rfc3339_seconds(SystemTime::now()).to_string());
     about.set("machine", &machine());
     about.set("recorder", concat!("heapwright ", env!("CARGO_PKG_VERSION")));

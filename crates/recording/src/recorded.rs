@@ -14,8 +14,12 @@ use super::summary;
 
 /// The outcome of one stream.
 pub struct Recorded {
-    /// The process.
+    /// The process's number: in the namespace of this one, or else in its own.
     pub pid: u32,
+    /// Whether that is its number in the namespace of this one.
+    pub(super) is_seen: bool,
+    /// Whether it has none there, and nothing could be read of it but its calls.
+    pub(super) is_hidden: bool,
     /// Index of the program within the process, from 0: each `exec` starts the next.
     pub image: u32,
     /// The program's name.
@@ -42,6 +46,8 @@ pub struct Recorded {
     pub totals: Totals,
     /// Number of requests with stacks, if stacks were requested.
     pub sampled: Option<Sampled>,
+    /// Number of requests for which no stack could be recorded, if stacks were requested.
+    pub stackless: u64,
     /// Whether requests outside of marked blocks were left out.
     pub marked: bool,
     /// The `errno` of the failure that ended the recording before the process ended.

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -29,17 +29,22 @@ pub struct Room {
 }
 
 impl Room {
-    /// Creates a directory, in memory when there is space.
+    /// Creates a directory, in memory when there is space and it can be made there.
     ///
     /// # Errors
     /// When there is no place or no space for it.
     pub fn make() -> Result<Room> {
-        let parent = if free_space(Path::new(MEMORY)).is_some_and(|free| free >= ENOUGH) {
-            PathBuf::from(MEMORY)
-        } else {
-            temporary::place()?
-        };
-        remove_abandoned(&parent);
+        let memory = Path::new(MEMORY);
+        let has_space = free_space(memory).is_some_and(|free| free >= ENOUGH);
+        match has_space.then(|| Room::inside(memory)) {
+            Some(Ok(room)) => Ok(room),
+            // It may be another user's, or read-only.
+            _ => Room::inside(&temporary::place()?),
+        }
+    }
+
+    fn inside(parent: &Path) -> Result<Room> {
+        remove_abandoned(parent);
         let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
         let lock = File::open(folder.path())?;
         try_lock(&lock);

@@ -201,6 +201,19 @@ fn remarks(one: &Recorded) -> Vec<String> {
         ));
     }
     remarks.extend(one.sampled.and_then(|sampled| of_sites(&who, sampled)));
+    if one.is_hidden {
+        remarks.push(format!(
+            "{who} is in a namespace of process numbers that is not seen from here: of its memory and of libraries that \
+             it loaded late, only what it noted itself is known"
+        ));
+    }
+    if one.stackless > 0 {
+        let count = number::grouped(one.stackless);
+        remarks.push(format!(
+            "{count} requests of {who} could not be chosen for their sites: more than 1,024 threads requested memory, \
+             or a handler of a signal did"
+        ));
+    }
     if figures.failed > 0 {
         remarks.push(format!("{who} was refused memory {}", number::counted(figures.failed, "time")));
     }

@@ -20,7 +20,7 @@ pub fn sample_when_quiet(source: &Source, translation: &mut Translation) -> Resu
     if now_nanoseconds().saturating_sub(translation.samples().last_time()) < QUIET {
         return Ok(());
     }
-    match usage_of(source.pid()) {
+    match source.producer().seen().and_then(|seen| usage_of(seen.pid)) {
         // Checked after the look: it was at this program then.
         Some(usage) if source.is_running() => {
             let faults = usage.faults.saturating_sub(source.header().own_faults());
@@ -41,7 +41,7 @@ pub fn totals(source: &Source, translation: &Translation) -> Totals {
     let (first, last) = (header.first_usage, header.last());
     let sample = translation.samples().last();
     // What a process did before it ran this program is not the program's.
-    let before = if source.image() == 0 { Default::default() } else { first };
+    let before = if source.producer().image() == 0 { Default::default() } else { first };
     let durations = Durations::of(source);
     let calls = translation.figures().events();
     let timed = durations.of_calls(calls);

@@ -132,7 +132,7 @@ impl Traces {
     /// Traces that are not complete stay as they are, and replace nothing. Returns the traces, and how many it removed.
     pub fn settle(&self, pid: u32, mut recorded: Vec<Recorded>, least: u64) -> (Vec<Recorded>, usize) {
         self.discard();
-        let last = recorded.iter_mut().filter(|one| one.pid == pid).max_by_key(|one| one.image);
+        let last = recorded.iter_mut().filter(|one| one.is_seen && one.pid == pid).max_by_key(|one| one.image);
         last.into_iter().for_each(|last| last.is_the_program = true);
         recorded.sort_by_key(|one| (Reverse(one.is_the_program), Reverse(one.figures.events()), one.pid, one.image));
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);

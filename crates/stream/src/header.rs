@@ -2,13 +2,13 @@
 
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-use heapwright_os::{Usage, now_nanoseconds, own_usage, thread_usage, ticks};
+use heapwright_os::{Identity, Usage, now_nanoseconds, own_usage, pid_namespace, thread_usage, ticks};
 
 /// The first bytes of every stream.
 pub const MAGIC: [u8; 8] = *b"hwstream";
 
 /// The version of the layout of streams. Both sides come from one build; other versions are refused.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// The maximum number of buffers of a stream.
 pub const BUFFERS: u32 = 8192;
@@ -29,6 +29,8 @@ pub struct Header {
     pub paths_at: u32,
     /// The process, as [`heapwright_os::Identity::word`] packs it.
     pub process: u64,
+    /// Its [`heapwright_os::pid_namespace`], in which the numbers count; 0 when that is not known.
+    pub namespace: u64,
     /// The number of its parent.
     pub parent: u32,
     /// Not 0 in the child of a `fork`, which has its parent's blocks.
@@ -59,12 +61,14 @@ struct Written {
     /// The ticket at which the recording ended.
     end: AtomicU64,
     lost: AtomicU64,
+    stackless: AtomicU64,
     failure: AtomicI32,
     peak: AtomicU64,
     arenas: AtomicU32,
     timed: [TimedCounts; KINDS],
     own_faults: AtomicU64,
     own_nanoseconds: AtomicU64,
+    announced: AtomicU64,
     last: LastCounts,
 }
 
@@ -138,6 +142,7 @@ impl Header {
             buffers_at,
             paths_at: 0,
             process,
+            namespace: pid_namespace().unwrap_or(0),
             parent,
             forked,
             first_ticket,
@@ -149,12 +154,14 @@ impl Header {
                 begun: AtomicU64::new(0),
                 end: AtomicU64::new(u64::MAX),
                 lost: AtomicU64::new(0),
+                stackless: AtomicU64::new(0),
                 failure: AtomicI32::new(0),
                 peak: AtomicU64::new(0),
                 arenas: AtomicU32::new(0),
                 timed: Default::default(),
                 own_faults: AtomicU64::new(0),
                 own_nanoseconds: AtomicU64::new(0),
+                announced: AtomicU64::new(0),
                 last: LastCounts::default(),
             },
             read: Read::default(),
@@ -226,6 +233,16 @@ impl Header {
         self.written.lost.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Returns the number of requests for which no stack could be recorded, because their threads had no buffer then.
+    #[must_use]
+    pub fn stackless(&self) -> u64 {
+        self.written.stackless.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn lose_stack(&self) {
+        self.written.stackless.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Returns the peak of the bytes that the C library's malloc had from the system, as far as they were observed: the
     /// growth of the program break, and mappings of single blocks. `None` when malloc used other arenas, which are not
     /// observed, or when no bytes were observed.
@@ -262,6 +279,19 @@ impl Header {
         self.written.own_faults.fetch_add(after.0.saturating_sub(before.0), Ordering::Relaxed);
         self.written.own_nanoseconds.fetch_add(after.1.saturating_sub(before.1), Ordering::Relaxed);
         result
+    }
+
+    /// Returns the identity by which the process announces itself in the stream's file, whatever its namespace: see
+    /// [`heapwright_os::Announcement`]. `None` as long as it does not.
+    #[must_use]
+    pub fn announced(&self) -> Option<Identity> {
+        let word = self.written.announced.load(Ordering::Acquire);
+        (word != 0).then(|| Identity::from_word(word))
+    }
+
+    /// Notes that the process announces itself.
+    pub(crate) fn announce(&self, identity: Identity) {
+        self.written.announced.store(identity.word(), Ordering::Release);
     }
 
     /// Returns how often this was timed, and the sum of the durations in [`heapwright_os::ticks`].

@@ -29,6 +29,7 @@ extern crate std;
 
 mod buffer;
 mod header;
+mod owners;
 mod paths;
 mod record;
 mod recording;

@@ -40,6 +40,10 @@ const PYTHON_STACK: u32 = 2 << 20;
 pub struct Paths {
     /// 0 before the first rule is added.
     generation: AtomicU32,
+    /// How often the process has unloaded code, and for how many of these the collector has begun a generation where it
+    /// had to. No rule counts until both are equal.
+    unloaded: AtomicU32,
+    settled: AtomicU32,
     rules: [Slot; 1 << LOG2_RULES],
     numbers: [Slot; 1 << LOG2_NUMBERS],
 }
@@ -176,6 +180,10 @@ impl Paths {
         store: impl Fn(usize, u64),
     ) -> Option<Followed> {
         let (mut address, mut stack, mut frame) = (place.instruction, place.stack, place.frame);
+        // In this order: where the collector has settled all that was unloaded, its generation is seen.
+        if self.settled.load(Ordering::Acquire) != self.unloaded.load(Ordering::Relaxed) {
+            return None;
+        }
         let generation = self.generation.load(Ordering::Acquire);
         let mut hash = first_hash(generation);
         let mut length = 0;
@@ -198,6 +206,16 @@ impl Paths {
             Some(number) => Followed::Known(number as u32),
             None => Followed::New(length),
         })
+    }
+
+    /// Notes that code was unloaded: no rule counts until the collector has settled that. Called by the process.
+    pub fn note_unloaded(&self) {
+        self.unloaded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Settles that code was unloaded, once for each time. Called by the collector, when all rules are right again.
+    pub fn settle_unloaded(&self) {
+        self.settled.fetch_add(1, Ordering::Release);
     }
 
     /// Begins a generation, in which no address has a rule. Numbers from 1 to 65,535.
@@ -348,6 +366,12 @@ mod tests {
         let shorter = |read: &dyn Fn(u64) -> Option<u64>| paths.follow_by(place, &recent, read, |_, _| {});
         assert_eq!(shorter(&|at| words.get(&at).copied().filter(|_| at < 0x2000)), Some(Followed::New(2)));
         assert_eq!(shorter(&|_| Some(0)), Some(Followed::New(1)), "a return address of 0 ends the stack");
+        paths.note_unloaded();
+        paths.note_unloaded();
+        paths.settle_unloaded();
+        assert_eq!(follow(), None, "there may be other code at these addresses");
+        paths.settle_unloaded();
+        assert_eq!(follow(), Some(Followed::Known(7)));
         paths.begin(2);
         assert_eq!(follow(), None);
     }

@@ -84,6 +84,7 @@ const USAGE: u64 = 14;
 const PATH: u64 = 15;
 
 const MOST_RESIDENT: u64 = (1 << 60) - 1;
+const MOST_UNMAPPED: u64 = (1 << 56) - 1;
 
 impl Record {
     const LARGEST: u64 = (1 << 54) - 1;
@@ -169,6 +170,7 @@ impl Packed {
 ///                 then 2 slots: stack pointer, frame pointer, link register, 0; then the copy
 ///     12 (mapping) length of the path in bytes        offset in the file
 ///                 then a slot: start, end; then the path
+///        (unmapped) 1 in bits 56 to 59, length        start
 ///     13 (resident) 0: begins, 1: ends  pages          as of a call
 ///     14 (usage)  resident bytes                      nanoseconds
 ///                 then a slot: page faults, nanoseconds of processor time
@@ -239,6 +241,13 @@ pub enum Entry {
         /// The offset in the file at which it begins.
         offset: u64,
     },
+    /// Code that is not mapped any more: its library was unloaded.
+    Unmapped {
+        /// The address of its first byte.
+        start: u64,
+        /// The number of its bytes; below 2⁵⁶.
+        length: u64,
+    },
     /// The beginning of a [`Usage`](heapwright_os::Usage) of the process before the next call in this buffer.
     Usage {
         /// Resident anonymous memory in bytes; below 2⁶⁰.
@@ -301,6 +310,7 @@ impl Entry {
                 [PATH << 60 | 3 << 56 | (line as u64 & 0xff_ffff) << 32 | length as u64, hash]
             }
             Entry::Mapping { length, offset } => [MAPPING << 60 | length as u64, offset],
+            Entry::Unmapped { start, length } => [MAPPING << 60 | 1 << 56 | length & MOST_UNMAPPED, start],
             Entry::Usage { resident, nanoseconds } => [USAGE << 60 | resident & MOST_RESIDENT, nanoseconds],
         }
     }
@@ -322,7 +332,11 @@ impl Entry {
                 (3, length) => Entry::PythonName { hash: more, line: (what >> 32) as u32 & 0xff_ffff, length },
                 _ => return None,
             },
-            MAPPING => Entry::Mapping { length: what as u32, offset: more },
+            MAPPING => match what >> 56 & 15 {
+                0 => Entry::Mapping { length: what as u32, offset: more },
+                1 => Entry::Unmapped { start: more, length: what & MOST_UNMAPPED },
+                _ => return None,
+            },
             USAGE => Entry::Usage { resident: what & MOST_RESIDENT, nanoseconds: more },
             _ => {
                 let (record, since_base) = Record::from_words([what, more])?;

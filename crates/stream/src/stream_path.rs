@@ -15,13 +15,14 @@ pub(crate) struct StreamPath {
 }
 
 impl StreamPath {
-    /// Returns the path of a process's stream. Each program that the process runs, by `exec`, has one of its own.
+    /// Returns the path of a process's stream, `PID.UNIQUE-PROGRAM`. Each program that the process runs, by `exec`, has
+    /// one of its own. Processes of several namespaces may have the same number, but differ in `unique`.
     ///
     /// # Errors
     /// [`FileError::NotFound`] if it is too long; [`FileError::NoMemory`].
-    pub(crate) fn new(directory: &CStr, pid: u32, attempt: u32) -> Result<StreamPath, FileError> {
-        let mut name = Line::<32>::new();
-        let _ = write!(name, "/{pid}-{attempt}\0");
+    pub(crate) fn new(directory: &CStr, pid: u32, unique: u32, attempt: u32) -> Result<StreamPath, FileError> {
+        let mut name = Line::<48>::new();
+        let _ = write!(name, "/{pid}.{unique:x}-{attempt}\0");
         let (directory, name) = (directory.to_bytes(), name.bytes());
         if directory.len() + name.len() > PATH_LENGTH {
             return Err(FileError::NotFound);
@@ -62,11 +63,11 @@ mod tests {
 
     #[test]
     fn a_path_is_the_directory_and_a_name_as_far_as_it_can_be_opened() {
-        assert_eq!(StreamPath::new(c"/d", 7, 1).unwrap().as_c_string(), c"/d/7-1");
+        assert_eq!(StreamPath::new(c"/d", 7, 0xab, 1).unwrap().as_c_string(), c"/d/7.ab-1");
         let long = |length| CString::new(vec![b'd'; length]).unwrap();
-        let name = "/7-1\0".len();
-        let longest = StreamPath::new(&long(PATH_LENGTH - name), 7, 1).unwrap();
+        let name = "/7.ab-1\0".len();
+        let longest = StreamPath::new(&long(PATH_LENGTH - name), 7, 0xab, 1).unwrap();
         assert_eq!(longest.as_c_string().to_bytes_with_nul().len(), PATH_LENGTH);
-        assert!(StreamPath::new(&long(PATH_LENGTH - name + 1), 7, 1).is_err());
+        assert!(StreamPath::new(&long(PATH_LENGTH - name + 1), 7, 0xab, 1).is_err());
     }
 }

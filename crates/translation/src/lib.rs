@@ -1,9 +1,10 @@
 //! From the stream of a recorded process to its trace.
 //!
-//! From the bottom up: `merge` (threads' buffers in order), `source` (reads the stream of a process), `mappings` (where
-//! the process has code), `blocks` (live blocks by address), `clock` (times), `samples` (the process's memory and
-//! processor time), `sites` (call sites from stacks), `located` (places in files, for imports), `usual` (calls that
-//! become events in batches), `translation` (calls to trace events).
+//! From the bottom up: `merge` (threads' buffers in order), `mappings` (where a process has code), `seen` (processes of
+//! other namespaces), `producer` (whether the program runs), `source` (reads the stream of a process), `blocks` (live
+//! blocks by address), `clock` (times), `samples` (the process's memory and processor time), `sites` (call sites from
+//! stacks), `located` (places in files, for imports), `usual` (calls that become events in batches), `translation`
+//! (calls to trace events).
 //!
 //! Every call of a recorded program passes through here while the program runs, so that this crate is optimised fully,
 //! unlike the rest of the command.
@@ -13,7 +14,9 @@ mod clock;
 mod located;
 mod mappings;
 mod merge;
+mod producer;
 mod samples;
+mod seen;
 mod sites;
 mod source;
 mod translation;
@@ -22,7 +25,9 @@ mod usual;
 pub use self::clock::Rate;
 pub use self::located::InstalledFiles;
 pub use self::mappings::{Listed, Mappings};
+pub use self::producer::Producer;
 pub use self::samples::Samples;
+pub use self::seen::Seen;
 pub use self::sites::{Library, Look, Redaction, Sampled, Sites};
-pub use self::source::{Producer, Source, Table};
+pub use self::source::{Source, Table};
 pub use self::translation::{Clock, Figures, Translation};

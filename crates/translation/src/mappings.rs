@@ -3,28 +3,25 @@
 use std::fs::{self, File};
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 
 use heapwright_stream::{Entry, Mapping};
 
-use super::source::{Producer, Stream};
+use super::producer::Producer;
 
 /// Lists the mappings of a process: from the system while the process runs, from its stream afterwards. The recorder
 /// adds all mappings to the stream when the process exits; calls that were made long before may still be unread then.
 pub struct Mappings {
     producer: Producer,
-    stream: Arc<Stream>,
-    maps: Arc<Maps>,
 }
 
 impl Mappings {
-    pub(crate) fn of(producer: Producer, stream: Arc<Stream>, maps: Arc<Maps>) -> Mappings {
-        Mappings { producer, stream, maps }
+    pub(crate) fn of(producer: Producer) -> Mappings {
+        Mappings { producer }
     }
 
     /// Calls `visit` for each mapping of the process, and returns whether the list may change.
     pub fn each(&self, visit: &mut dyn FnMut(&Mapping<'_>)) -> Listed {
-        let lines = self.maps.read();
+        let lines = self.producer.maps.read();
         let is_over = self.producer.is_over();
         // After an `exec`, and for a moment before a process is dead, the program has no mappings, but no next stream
         // exists yet.
@@ -38,7 +35,7 @@ impl Mappings {
 
     /// Visits the mappings in all buffers that have not been read to their ends. Those in others are known.
     fn each_in_stream(&self, visit: &mut dyn FnMut(&Mapping<'_>)) {
-        let _all = self.stream.each_entry(|buffer, at, entry| {
+        let _all = self.producer.stream.each_entry(|buffer, at, entry| {
             if let Entry::Mapping { .. } = entry
                 && let Some(mapping) = buffer.mapping(at)
             {
@@ -156,7 +153,7 @@ mod tests {
     fn mappings_that_a_process_listed_at_its_end_are_found_in_its_stream() {
         let folder = tempfile::tempdir().unwrap();
         let mut recording = begun(folder.path());
-        let source = Source::open(&folder.path().join(format!("{}-0", std::process::id()))).unwrap();
+        let source = Source::open(&only_stream(folder.path())).unwrap();
         let mappings = source.mappings();
         let (whether, paths) = listed(&mappings);
         assert!(whether == Listed::SoFar && paths.iter().any(|path| path.ends_with(b"/libc.so.6")), "{paths:?}");

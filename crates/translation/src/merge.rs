@@ -33,6 +33,9 @@ pub trait Sink {
     /// Takes a mapping of code. Delivered as soon as it is read, before the calls of other buffers.
     fn add_mapping(&mut self, mapping: &Mapping<'_>);
 
+    /// Takes note that code is not mapped any more. Delivered as a mapping.
+    fn remove_code(&mut self, code: Range<u64>);
+
     /// Takes the name of a frame of a Python function. Delivered as a mapping.
     fn add_python_name(&mut self, name: &PythonName<'_>);
 }
@@ -316,6 +319,7 @@ impl Cursor {
             }
             Entry::Stack { .. } => self.ahead().stack = Some(self.read),
             Entry::Usage { .. } => self.ahead().usage = Some(self.read),
+            Entry::Unmapped { start, length } => sink.remove_code(start..start.saturating_add(length)),
             Entry::Mapping { .. } => sink.add_mapping(&buffer.mapping(self.read).context(DAMAGED)?),
         }
         Ok(())

@@ -2,23 +2,21 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
-use heapwright_os::{Identity, Life, life};
 use heapwright_stream::{BUFFER, BUFFERS, Buffer, Entry, Header, Paths, SLOTS, State};
 use memmap2::{MmapMut, MmapOptions};
 
-use super::mappings::{Mappings, Maps};
+use super::mappings::Mappings;
 use super::merge::{Buffers, DAMAGED, Merge, Sink};
+use super::producer::Producer;
 
 /// A stream while it is read.
 pub struct Source {
-    path: PathBuf,
     stream: Arc<Stream>,
-    /// The mappings of the program that writes the stream.
-    maps: Arc<Maps>,
+    producer: Producer,
     merge: Merge,
     /// Number of buffers that the process has begun, as last read.
     begun: u64,
@@ -33,9 +31,8 @@ impl Source {
         ensure!(file.metadata()?.len() >= size_of::<Header>() as u64, "it is too short");
         let stream = Arc::new(Stream::over(file)?);
         let merge = Merge::from(stream.header().first_ticket);
-        let pid = Identity::from_word(stream.header().process).pid;
-        let maps = Arc::new(Maps::of(pid, stream.map.as_ptr().addr()));
-        Ok(Source { path: path.to_owned(), stream, maps, merge, begun: 0, buffers: 0 })
+        let producer = Producer::of(path, stream.clone());
+        Ok(Source { stream, producer, merge, begun: 0, buffers: 0 })
     }
 
     /// Returns the header of the stream.
@@ -44,28 +41,18 @@ impl Source {
     }
 
     /// Returns the program that writes the stream.
-    pub fn producer(&self) -> Producer {
-        Producer { path: self.path.clone(), process: Identity::from_word(self.header().process) }
+    pub fn producer(&self) -> &Producer {
+        &self.producer
     }
 
     /// Returns the mappings of the program, whatever has been read.
     pub fn mappings(&self) -> Mappings {
-        Mappings::of(self.producer(), self.stream.clone(), self.maps.clone())
+        Mappings::of(self.producer.clone())
     }
 
     /// Returns the stream's table of paths, if it has one.
     pub fn paths(&self) -> Option<Table> {
         self.stream.paths().map(|_| Table { stream: self.stream.clone() })
-    }
-
-    /// Returns the process id.
-    pub fn pid(&self) -> u32 {
-        self.producer().pid()
-    }
-
-    /// Returns the index of the program within the process, from 0.
-    pub fn image(&self) -> u32 {
-        self.producer().image()
     }
 
     /// Returns the number of calls made after the recording had ended.
@@ -80,13 +67,13 @@ impl Source {
 
     /// Returns whether the stream is complete: the process is dead or runs another program.
     pub fn is_over(&self) -> bool {
-        self.producer().is_over()
+        self.producer.is_over()
     }
 
     /// Returns whether the process still runs the program. In contrast to [`Source::is_over`], this also detects an
     /// `exec` whose program has not begun a stream. Costs a few microseconds.
     pub fn is_running(&self) -> bool {
-        self.maps.is_there().unwrap_or_else(|| !self.is_over())
+        self.producer.is_running()
     }
 
     /// Returns whether a call is in a buffer that has not been read to its end.
@@ -141,7 +128,7 @@ impl Drop for Source {
         self.close();
         // The name of a replaced program stays until its stream has been read: taken names distinguish the programs of
         // a process. If this fails, the file is removed with the directory.
-        let producer = self.producer();
+        let producer = &self.producer;
         if producer.is_replaced() {
             let _ = self.stream.file.set_len(0);
         } else {
@@ -161,44 +148,9 @@ impl Table {
     }
 }
 
-/// A program of a process, identified by its stream's name and header.
-#[derive(Clone)]
-pub struct Producer {
-    path: PathBuf,
-    process: Identity,
-}
-
-impl Producer {
-    /// Returns the process id.
-    pub fn pid(&self) -> u32 {
-        self.process.pid
-    }
-
-    /// Returns the index of the program within the process, from 0.
-    pub fn image(&self) -> u32 {
-        let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name.rsplit_once('-').and_then(|(_, image)| image.parse().ok()).unwrap_or(0)
-    }
-
-    /// Returns whether the process is dead or runs another program.
-    pub fn is_over(&self) -> bool {
-        self.is_replaced() || life(self.process) == Life::Dead
-    }
-
-    /// Returns whether the process has begun to run another program.
-    fn is_replaced(&self) -> bool {
-        self.path_of(self.image() + 1).exists()
-    }
-
-    /// Returns the path of the stream of a program of this process.
-    fn path_of(&self, image: u32) -> PathBuf {
-        self.path.with_file_name(format!("{}-{image}", self.pid()))
-    }
-}
-
 /// A stream mapped into memory, at the greatest length that the file can have.
 pub struct Stream {
-    file: File,
+    pub(crate) file: File,
     map: MmapMut,
     buffers_at: usize,
     /// Where the table of paths begins, if there is one.
@@ -257,7 +209,12 @@ impl Stream {
         self.paths_at.map(|at| unsafe { &*self.map.as_ptr().add(at).cast() })
     }
 
-    fn header(&self) -> &Header {
+    /// Returns the address at which this process has mapped it.
+    pub(crate) fn address(&self) -> usize {
+        self.map.as_ptr().addr()
+    }
+
+    pub(crate) fn header(&self) -> &Header {
         // SAFETY: the mapping is page-aligned and `open` checked that the file contains a whole header, for which any
         // bytes are valid; the process writes only the header's atomic fields.
         unsafe { &*self.map.as_ptr().cast() }

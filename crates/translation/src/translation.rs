@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::ops::Range;
 
 use anyhow::Result;
 use heapwright_stream::{Call, Mapping, Record, Run, Stack, Usage};
@@ -392,6 +393,10 @@ impl Sink for Translation {
 
     fn add_mapping(&mut self, mapping: &Mapping<'_>) {
         self.sites.iter_mut().for_each(|sites| sites.add_mapping(mapping));
+    }
+
+    fn remove_code(&mut self, code: Range<u64>) {
+        self.sites.iter_mut().for_each(|sites| sites.remove_code(&code));
     }
 
     fn add_python_name(&mut self, name: &PythonName<'_>) {

@@ -8,6 +8,9 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use heapwright_names::PerfMap;
+use heapwright_os::Numbers;
+
+use crate::producer::Producer;
 
 /// The beginning of the texts of such frames.
 const MODULE: &str = "jit";
@@ -17,6 +20,18 @@ const LONGEST: u64 = 256 << 20;
 
 /// The most frames that are named.
 const MOST: usize = 1 << 20;
+
+/// Returns the path of a process's map, whose name has the number that the process knows itself by. Of another namespace
+/// it is found through the process: the folder is another one as a rule, and here other processes have that number.
+fn map_of(process: &Producer) -> PathBuf {
+    let pid = process.own_pid();
+    let folder = match (process.numbers(), process.seen()) {
+        (Numbers::Known, _) => "/tmp".to_owned(),
+        (Numbers::Unknown, Some(seen)) => format!("/proc/{}/root/tmp", seen.pid),
+        (Numbers::Unknown, None) => return PathBuf::new(),
+    };
+    format!("{folder}/perf-{pid}.map").into()
+}
 
 /// The frames of a process in code that is in no file.
 pub struct MadeCode {
@@ -29,12 +44,12 @@ pub struct MadeCode {
 }
 
 impl MadeCode {
-    /// Returns none of process `pid` yet.
-    pub fn of(pid: u32) -> MadeCode {
+    /// Returns none of the process yet.
+    pub fn of(process: &Producer) -> MadeCode {
         /// How long after its first calls a process may be found.
         const LATE: Duration = Duration::from_secs(10);
         let since = SystemTime::now().checked_sub(LATE).unwrap_or(SystemTime::UNIX_EPOCH);
-        MadeCode { map: format!("/tmp/perf-{pid}.map").into(), since, text: Vec::new(), frames: HashSet::new() }
+        MadeCode { map: map_of(process), since, text: Vec::new(), frames: HashSet::new() }
     }
 
     /// Opens the map. In a folder that all users write to, only a file of the own user or of root is believed.

@@ -14,6 +14,7 @@ mod rules;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ use self::modules::{Change, End, Modules};
 use self::numbers::Numbers;
 use self::python::PythonFrames;
 use crate::merge::{CallPath, Python, PythonName};
+use crate::producer::Producer;
 use crate::source::Table;
 
 /// Caches that all processes of a recording share, to read each file once.
@@ -90,8 +92,8 @@ pub struct Sites {
 }
 
 impl Sites {
-    /// Creates an empty set of sites of process `pid`; `look` lists its mappings, and it follows its stacks by `table`.
-    pub fn new(pid: u32, library: Library, look: Look, table: Option<Table>, redaction: Redaction) -> Sites {
+    /// Creates an empty set of sites of a process; `look` lists its mappings, and it follows its stacks by `table`.
+    pub fn new(process: &Producer, library: Library, look: Look, table: Option<Table>, redaction: Redaction) -> Sites {
         let modules = Modules::new(library.binaries.clone());
         let (known, frames, files, pathless) = (HashMap::default(), HashMap::new(), HashMap::new(), HashSet::new());
         let (is_full, calls, sampled) = (false, Vec::new(), Sampled::default());
@@ -102,7 +104,7 @@ impl Sites {
             modules,
             numbers,
             python,
-            made: MadeCode::of(pid),
+            made: MadeCode::of(process),
             known,
             is_full,
             frames,
@@ -118,6 +120,13 @@ impl Sites {
     pub fn add_mapping(&mut self, mapping: &Mapping<'_>) {
         let change = self.modules.add(mapping);
         self.settle(change);
+    }
+
+    /// Forgets code that is not mapped any more. Its addresses are looked up again when calls come from there.
+    pub fn remove_code(&mut self, code: &Range<u64>) {
+        let change = self.modules.forget(code);
+        self.settle(change);
+        self.numbers.settle_unloaded();
     }
 
     /// Forgets what a change made stale.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -93,8 +94,8 @@ impl Loaded {
             && self.path.as_os_str().as_bytes() == &*as_named(path)
     }
 
-    fn overlaps(&self, other: &Loaded) -> bool {
-        self.start < other.end && other.start < self.end
+    fn overlaps(&self, code: &Range<u64>) -> bool {
+        self.start < code.end && code.start < self.end
     }
 
     fn to_framehop(&self) -> Option<Module<Arc<[u8]>>> {
@@ -180,15 +181,25 @@ impl Modules {
             return Change::Nothing;
         }
         let new = Loaded::of(mapping, &self.binaries);
-        let gone: Vec<Loaded> = self.modules.extract_if(.., |one| one.overlaps(&new)).collect();
-        gone.iter().for_each(|one| self.unwinder.remove_module(one.start));
+        let replaced = self.forget(&(new.start..new.end));
         if let Some(module) = new.to_framehop() {
             self.unwinder.add_module(module);
         }
         self.rules.clear();
         let at = self.modules.partition_point(|one| one.start < new.start);
         self.modules.insert(at, new);
-        if gone.is_empty() { Change::Added } else { Change::Replaced }
+        replaced.max(Change::Added)
+    }
+
+    /// Forgets the files that have code in a range of addresses.
+    pub fn forget(&mut self, code: &Range<u64>) -> Change {
+        let gone: Vec<Loaded> = self.modules.extract_if(.., |one| one.overlaps(code)).collect();
+        gone.iter().for_each(|one| self.unwinder.remove_module(one.start));
+        if gone.is_empty() {
+            return Change::Nothing;
+        }
+        self.rules.clear();
+        Change::Replaced
     }
 
     /// Stores the addresses of a stack's calls in `frames`, innermost first, without the recorder's own. Frames that the
@@ -384,5 +395,8 @@ mod tests {
         let (found, address) = modules.place(first as u64 + 5).unwrap();
         assert_eq!((&*found.path, address), (Path::new("/no/such/file"), 5));
         assert_eq!(modules.add(&over(b"[vdso]")), Change::Nothing);
+        assert_eq!(modules.forget(&(first as u64 + 4096..first as u64 + 4097)), Change::Nothing);
+        assert_eq!(modules.forget(&(first as u64 + 4095..first as u64 + 4097)), Change::Replaced);
+        assert!(modules.place(first as u64 + 5).is_none());
     }
 }

@@ -57,6 +57,13 @@ impl Numbers {
         }
     }
 
+    /// Lets the process use rules again after it has unloaded code.
+    pub fn settle_unloaded(&self) {
+        if let Some(table) = self.table.as_ref().and_then(Table::get) {
+            table.settle_unloaded();
+        }
+    }
+
     /// Adds the rules of a stack's frames, so that the process follows it the next time.
     pub fn add_rules(&mut self, steps: &[Step]) {
         let Some(table) = self.table.as_ref().and_then(Table::get) else { return };
