@@ -53,8 +53,8 @@ pub enum Backing {
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The most that the heap can grow to, in bytes of address space: up to the policy's
-    /// [`most_granules`](PolicyKind::most_granules). The capacity of a heap that grows is rounded up to whole pages,
-    /// and is halved while the system has no range that long. No limit of the process counts more of it than is in use.
+    /// [`most_granules`](PolicyKind::most_granules). The capacity of a heap that grows is halved while the system has
+    /// no range that long. No limit of the process counts more of it than is in use.
     /// Default: 1 TiB.
     pub capacity: usize,
     /// Smallest unit of placement and least alignment, in bytes: a power of two up to 4096. Default: 16.
@@ -273,9 +273,10 @@ impl<P: Policy> GrowingHeap<P> {
         if settings.growth == Growth::Fixed {
             return Self::claim(choice, settings, settings.capacity, room(settings.capacity));
         }
-        let mut capacity = settings.capacity.checked_next_multiple_of(page_size()).ok_or(RulesError::Capacity)?;
+        let mut capacity = settings.capacity;
         // What no heap can have is an error, not a reason to try half of it.
-        P::metadata_cells(choice, capacity, &settings.rules(0))?;
+        let pages = capacity.checked_next_multiple_of(page_size()).ok_or(RulesError::Capacity)?;
+        P::metadata_cells(choice, pages, &settings.rules(0))?;
         loop {
             match Self::claim(choice, settings, capacity, room(capacity)) {
                 Err(CreateError::Refused) if capacity / 2 >= LEAST_CAPACITY => capacity /= 2,

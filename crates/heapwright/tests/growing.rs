@@ -55,12 +55,17 @@ fn small(policy: PolicyKind) -> GrowingHeap<Chosen> {
 }
 
 #[test]
-fn a_capacity_is_whole_pages_and_one_that_no_heap_has_is_refused() {
+fn a_capacity_is_exact_and_one_that_no_heap_has_is_refused() {
     for policy in PolicyKind::ALL {
         let heap = |capacity| GrowingHeap::<Chosen>::with(policy, &Settings { capacity, ..Settings::default() });
-        for capacity in [1, PAGE - 1, PAGE, PAGE + 1] {
-            assert_eq!(heap(capacity).unwrap().capacity(), capacity.next_multiple_of(PAGE));
+        for capacity in [16, PAGE - 16, PAGE, PAGE + 16] {
+            let mut heap = heap(capacity).unwrap();
+            assert_eq!(heap.capacity(), capacity);
+            let layout = Layout::from_size_align(16, 1).unwrap();
+            let blocks = std::iter::from_fn(|| heap.allocate(layout).ok()).count();
+            assert_eq!((blocks, heap.heap_size()), (capacity / 16, capacity), "{policy:?}");
         }
+        assert_eq!(heap(1).err(), Some(CreateError::Rules(RulesError::Capacity)));
         let most = 16 * policy.most_granules();
         for capacity in [most + 1, most + PAGE, 1 << 47, 1 << 63, usize::MAX - PAGE, usize::MAX] {
             assert_eq!(heap(capacity).err(), Some(CreateError::Rules(RulesError::Capacity)), "{capacity:#x}");

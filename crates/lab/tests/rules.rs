@@ -133,7 +133,11 @@ fn every_block_lies_where_the_reference_puts_it() {
     let of_file = RuleSet::from_text(&fs::read_to_string(&mine).unwrap(), RuleSet::USUAL).unwrap();
     let region = |bytes| RuleSet { limit: Some(bytes), ..named("report001").unwrap() };
     let raised = RuleSet::from_text("align=64,least=112", RuleSet::USUAL).unwrap();
-    let sets: [(&[&str], RuleSet, u64); 6] = [
+    let limited = |text| RuleSet::from_text(text, RuleSet::USUAL).unwrap();
+    let sets: [(&[&str], RuleSet, u64); 8] = [
+        // Limits that end within a page, and within a step.
+        (&["--limit", "19000", "--growth", "extend"], limited("limit=19000,growth=extend"), 1500),
+        (&["--limit", "19008", "--growth", "pages:3008"], limited("limit=19008,growth=pages:3008"), 1500),
         (&["--rules", "report000"], named("report000").unwrap(), 2000),
         (&["--rules", "report001", "--region", "20000"], region(20_000), 1500),
         (

@@ -243,6 +243,44 @@ fn hardening_is_enabled_on_request() {
     assert!(refused.status.code() == Some(2) && stderr(&refused).contains("--policy"), "{}", stderr(&refused));
 }
 
+#[test]
+fn inherited_variables_that_contradict_are_refused_by_name() {
+    let run = |variable: &str, value: &str, options: &[&str]| {
+        let output = heapwright().env(variable, value).arg("run").args(options).args(["--", "ls"]).output().unwrap();
+        (output.status.code(), stderr(&output))
+    };
+    for (variable, value, options, cause) in [
+        ("HEAPWRIGHT_HARDEN", "full", &["-p", "first"][..], "--policy first"),
+        ("HEAPWRIGHT_HARDEN", "full", &["--granule", "8"], "the policy first of these rules"),
+        ("HEAPWRIGHT_RULES", "granule=8", &["-p", "cached"], "--policy cached"),
+        ("HEAPWRIGHT_RULES", "report002", &["-p", "best"], "--policy best"),
+        ("HEAPWRIGHT_RULES", "report002", &["--harden"], "--harden"),
+        ("HEAPWRIGHT_RULES", "granule=7", &[], "granule"),
+    ] {
+        let (code, said) = run(variable, value, options);
+        assert_eq!(code, Some(2), "{variable}={value}: {said}");
+        assert!(said.contains(cause) && !said.contains("HEAPWRIGHT_POLICY="), "{variable}={value}: {said}");
+        assert!(!said.contains("exit handlers"), "{variable}={value}: {said}");
+    }
+    // What only the library can judge, it refuses itself, in one line.
+    let (code, said) = run("HEAPWRIGHT_LIMIT", "zz", &[]);
+    assert!(code == Some(2) && said.starts_with("heapwright: HEAPWRIGHT_LIMIT=zz is invalid: "), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    let (code, said) = run("HEAPWRIGHT_SEED", "1", &["--region", "4TiB", "-p", "first"]);
+    assert!(
+        code == Some(2) && said.starts_with("heapwright: the region of 4398046511104 bytes cannot be had"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
+    // Rules that contradict nothing are obeyed, by the policy that they belong to, the inherited one, or first fit.
+    for (value, policy) in [("granule=8", "under first"), ("report002,limit=1MiB", "under buddy")] {
+        let (code, said) = run("HEAPWRIGHT_RULES", value, &[]);
+        assert!(code == Some(0) && said.contains(policy), "{value}: {said}");
+    }
+    let (code, said) = run("HEAPWRIGHT_RULES", "granule=8", &["-p", "best"]);
+    assert!(code == Some(0) && said.contains("under best"), "{said}");
+}
+
 /// The kernel's own peak of a process is that of the command which started it, until then the same memory.
 #[test]
 fn the_peak_of_a_program_is_its_own() {

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{code, compile, complaints, is_emulated, run};
+use support::{code, compile, complaints, is_emulated, run, run_for};
 
 /// The mistakes of `bad_free.c`, and the reports that are required: by a heap, and with a mapping per block.
 const MISTAKES: [(&str, &str, &str); 6] = [
@@ -19,12 +19,32 @@ const UNSEEN: [&str; 2] = ["interior", "misaligned"];
 
 const SIGABRT: i32 = 6;
 
+/// What `cached` says of a pointer that it does not know.
+const NO_BEGINNING: &str = ": no block begins there";
+
 /// The mistakes that are detected under a policy, and the report of each.
 fn mistakes(policy: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
-    MISTAKES
-        .into_iter()
-        .filter(move |(mistake, ..)| policy != "cached" || !UNSEEN.contains(mistake))
-        .map(move |(mistake, heap, mapping)| (mistake, if policy == "mapped" { mapping } else { heap }))
+    MISTAKES.into_iter().filter(move |(mistake, ..)| policy != "cached" || !UNSEEN.contains(mistake)).map(
+        move |(mistake, heap, mapping)| match policy {
+            "mapped" => (mistake, mapping),
+            "cached" if mistake == "foreign" => (mistake, NO_BEGINNING),
+            _ => (mistake, heap),
+        },
+    )
+}
+
+/// `cached`, hardened or not, does not know where a block begins that a pointer leads into.
+#[test]
+fn a_pointer_into_a_block_is_not_said_to_lie_in_none() {
+    let program = compile("bad_free.c", &[]);
+    for (harden, mistakes) in [("0", &["realloc"][..]), ("light", &["interior", "realloc"]), ("full", &["interior"])] {
+        for mistake in mistakes {
+            let output = run(&program, &[mistake], &[("HEAPWRIGHT_HARDEN", harden)]);
+            let said = complaints(&output);
+            assert_eq!(code(&output) & 127, SIGABRT, "{mistake} under {harden}: {said}");
+            assert!(said.contains("invalid pointer: ") && said.contains(NO_BEGINNING), "{mistake}, {harden}: {said}");
+        }
+    }
 }
 
 fn is_named(policy: &str) {
@@ -108,6 +128,28 @@ mod sizes {
         let all = ["1", "guard", "random", "quarantine", "zero", "canary"];
         for measures in if super::is_emulated() { &all[..1] } else { &all[..] } {
             super::right_and_wrong_sizes(measures, &[("HEAPWRIGHT_HARDEN", measures)]);
+        }
+    }
+}
+
+/// A double free or a write after a free that the default heap does not detect may make a circle of free blocks.
+/// Queries end, and report it once.
+#[test]
+fn queries_of_a_heap_with_a_circle_end_and_report_it() {
+    let program = compile("circle.c", &["-Wno-use-after-free"]);
+    for mistake in ["double", "write"] {
+        for (query, mark) in [
+            ("exit", " under cached"),
+            ("mallinfo2", ""),
+            ("malloc_info", "</malloc>"),
+            ("malloc_stats", " under cached"),
+        ] {
+            let counted = [("HEAPWRIGHT_STATS", if query == "exit" { "1" } else { "0" })];
+            let output = run_for(60, &program, &[mistake, query], &counted);
+            let said = complaints(&output);
+            assert_eq!(code(&output), 0, "{mistake}, {query}: {said}");
+            assert_eq!(said.matches("heapwright: damaged heap: ").count(), 1, "{mistake}, {query}: {said}");
+            assert!(said.contains(mark), "{mistake}, {query}: {said}");
         }
     }
 }

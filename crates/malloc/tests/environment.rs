@@ -51,6 +51,31 @@ fn a_value_that_means_nothing_stops_the_program_at_its_start() {
 }
 
 #[test]
+fn values_are_shown_without_control_characters_and_a_cut_is_marked() {
+    let long = "x".repeat(100);
+    for (name, value, shown) in [
+        ("HEAPWRIGHT_POLICY", "a\nb\u{1b}[31m", "=a\u{fffd}b\u{fffd}[31m is invalid".to_owned()),
+        ("HEAPWRIGHT_RULES", "granule=\u{1b}[31m\r", ": granule=\u{fffd}[31m: ".to_owned()),
+        ("HEAPWRIGHT_POLICY", &long, format!("={}... is invalid", &long[..64])),
+    ] {
+        let output = run(&leaver(), &["return"], &[(name, value)]);
+        let said = complaints(&output);
+        assert_eq!((code(&output), said.lines().count()), (2, 1), "{said:?}");
+        assert!(said.contains(&shown), "{said:?}");
+        assert!(!said.trim_end_matches('\n').contains(char::is_control), "{said:?}");
+    }
+}
+
+#[test]
+fn a_fixed_region_that_cannot_be_had_stops_the_program_at_its_start() {
+    let output = run(&leaver(), &["return"], &[("HEAPWRIGHT_RULES", "growth=fixed,limit=4TiB")]);
+    let said = complaints(&output);
+    assert_eq!(code(&output), 2, "{said}");
+    assert!(said.starts_with("heapwright: the region of 4398046511104 bytes cannot be had: "), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
 fn measures_are_for_the_heap_that_knows_them() {
     let program = compile("operators.cc", &[]);
     for (policy, fault) in [("", None), ("cached", None), ("first", Some("HEAPWRIGHT_POLICY=first "))] {

@@ -9,6 +9,14 @@ use heapwright_os::Line;
 use crate::exact::Extent;
 use crate::state::State;
 
+/// Where an address lies.
+enum Place {
+    InBlock(Extent),
+    InNoBlock,
+    /// Not where a block begins; more is not known.
+    Elsewhere,
+}
+
 /// The call that the program made.
 #[derive(Clone, Copy)]
 pub(crate) enum Call {
@@ -32,41 +40,39 @@ pub(crate) fn complaint(state: &mut State, call: Call, address: NonNull<u8>, err
         state.bad_frees += 1;
         return None;
     }
-    let extent = state.heap.exact().and_then(|heap| heap.extent_at(address));
-    Some(line_about(call, address, error, extent))
+    let place = match state.heap.exact() {
+        Some(heap) => heap.extent_at(address).map_or(Place::InNoBlock, Place::InBlock),
+        None => Place::Elsewhere,
+    };
+    Some(line_about(call, address, error, &place))
 }
 
 /// Returns one line about the bad `address` in a process that has no memory for a heap.
 pub(crate) fn complaint_without_heap(call: Call, address: NonNull<u8>, error: FreeError) -> Line<256> {
-    line_about(call, address, error, None)
+    line_about(call, address, error, &Place::InNoBlock)
 }
 
-fn line_about(call: Call, address: NonNull<u8>, error: FreeError, extent: Option<Extent>) -> Line<256> {
+fn line_about(call: Call, address: NonNull<u8>, error: FreeError, place: &Place) -> Line<256> {
     let mut line = Line::new();
-    let _ = describe(&mut line, call, address.addr().get(), error, extent);
+    let _ = describe(&mut line, call, address.addr().get(), error, place);
     line
 }
 
-fn describe(
-    line: &mut Line<256>,
-    call: Call,
-    address: usize,
-    error: FreeError,
-    extent: Option<Extent>,
-) -> core::fmt::Result {
-    let fault = match (error, &extent) {
+fn describe(line: &mut Line<256>, call: Call, address: usize, error: FreeError, place: &Place) -> core::fmt::Result {
+    let fault = match (error, place) {
         (FreeError::WrongSize, _) => "wrong size",
-        (FreeError::AlreadyFree, _) | (_, Some(Extent { state: BlockState::Free, .. })) => "double free",
+        (FreeError::AlreadyFree, _) | (_, Place::InBlock(Extent { state: BlockState::Free, .. })) => "double free",
         _ => "invalid pointer",
     };
     write!(line, "heapwright: {fault}: {}({address:#x}): ", call.name())?;
-    match extent {
-        None if error == FreeError::AlreadyFree => writeln!(line, "the block is free"),
-        None if error == FreeError::WrongSize => writeln!(line, "the block has another size"),
-        None => writeln!(line, "it lies in no block of the heap"),
-        Some(Extent { start, size, state }) => {
-            let kind = if state == BlockState::Free { "free" } else { "used" };
+    match place {
+        Place::InBlock(Extent { start, size, state }) => {
+            let kind = if *state == BlockState::Free { "free" } else { "used" };
             writeln!(line, "it lies {} bytes into the {kind} block at {start:#x} of {size} bytes", address - start)
         }
+        _ if error == FreeError::AlreadyFree => writeln!(line, "the block is free"),
+        _ if error == FreeError::WrongSize => writeln!(line, "the block has another size"),
+        Place::InNoBlock => writeln!(line, "it lies in no block of the heap"),
+        Place::Elsewhere => writeln!(line, "no block begins there"),
     }
 }

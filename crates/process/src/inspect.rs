@@ -87,7 +87,8 @@ impl Summary {
             let pieces = |count| Pieces { count, bytes: count * class.size };
             summary.used += pieces(class.used);
             summary.listed += pieces(class.listed);
-            summary.free.count += class.free() - class.listed;
+            // A block that was freed twice is listed twice.
+            summary.free.count += class.free().saturating_sub(class.listed);
         }
         let dissolved = census.dissolved();
         summary.listed += Pieces { count: dissolved.listed, bytes: dissolved.listed_bytes };

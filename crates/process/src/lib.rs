@@ -2,6 +2,7 @@
 //!
 //! The preload library exports only names; this crate implements them. From the bottom up:
 //!
+//! - `plain`: text of others in messages, without control characters.
 //! - `settings`: the settings from the environment, read once, before the first allocation.
 //! - `heap`: the process's heap; `exact`: one interface to a growing heap under any policy and to one mapping per
 //!   allocation.
@@ -31,6 +32,7 @@ mod information;
 mod inspect;
 #[cfg(test)]
 mod order;
+mod plain;
 mod ruled;
 mod settings;
 mod state;

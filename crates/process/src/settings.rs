@@ -5,9 +5,11 @@ use core::fmt::{Display, Write};
 use core::str;
 
 use heapwright_cached::{Measures, Purging};
-use heapwright_heaps::PolicyKind;
+use heapwright_heaps::{CreateError, PolicyKind};
 use heapwright_os::{Line, Output, Refused, current_directory, exit_at_once, has_variable_with, variable};
-use heapwright_rules::{Only, RuleSet};
+use heapwright_rules::{Growth, Only, RuleSet};
+
+use crate::plain::{Plain, PlainLine};
 
 /// How this process's heap places blocks.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -108,6 +110,20 @@ impl Settings {
         !matches!(self.report, Report::Nothing)
     }
 
+    /// Ends the process if no heap can have these rules: a later call would not find more memory for a fixed region.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn refuse_rules_that_fail(&self, error: CreateError) {
+        let Placement::Policy(_) = self.placement else { return };
+        match (error, self.rules.limit.filter(|_| self.rules.rules.growth == Growth::Fixed)) {
+            (CreateError::Refused, None) => {}
+            (CreateError::Refused, Some(length)) => refuse_for(&format_args!(
+                "the region of {length} bytes cannot be had: the system refuses that much memory"
+            )),
+            (error, _) => refuse_for(&format_args!("no heap can have these rules: {error}")),
+        }
+    }
+
     /// Reads `HEAPWRIGHT_POLICY`, `HEAPWRIGHT_RULES`, `HEAPWRIGHT_SEED`, `HEAPWRIGHT_HARDEN`, `HEAPWRIGHT_DISSOLVE`,
     /// `HEAPWRIGHT_PURGE`, `HEAPWRIGHT_LIMIT`, `HEAPWRIGHT_ON_BAD_FREE`, `HEAPWRIGHT_STATS` and
     /// `HEAPWRIGHT_WATCH`. An invalid value ends the process.
@@ -173,12 +189,7 @@ fn rules(value: &[u8]) -> Option<RuleSet> {
     if value.is_empty() {
         return None;
     }
-    let refuse = |reason: &dyn Display| -> ! {
-        let mut line = Line::<512>::new();
-        let _ = writeln!(line, "heapwright: HEAPWRIGHT_RULES: {reason}");
-        Output::standard_error().write(line.bytes());
-        exit_at_once(2)
-    };
+    let refuse = |reason: &dyn Display| -> ! { refuse_for(&format_args!("HEAPWRIGHT_RULES: {reason}")) };
     let Ok(text) = str::from_utf8(value) else { refuse(&"it is not UTF-8") };
     let set = RuleSet::from_text(text, RuleSet::USUAL).unwrap_or_else(|error| refuse(&error));
     if let Some(reason) = set.odd.reason() {
@@ -285,12 +296,19 @@ fn choice<T>(name: &CStr, valid: &str, read: impl Fn(&str) -> Option<T>) -> Opti
 
 /// Prints what is wrong with a variable and ends the process, which must not run under other settings than requested.
 fn refuse(name: &CStr, value: &[u8], valid: &str) -> ! {
-    let mut line = Line::<512>::new();
-    line.push(b"heapwright: ");
-    line.push(name.to_bytes());
-    line.push(b"=");
-    line.push(&value[..value.len().min(64)]);
-    let _ = writeln!(line, " is invalid: it must be {valid}");
+    let name = Plain(name.to_bytes());
+    refuse_for(&format_args!("{name}={} is invalid: it must be {valid}", Plain(value)))
+}
+
+/// Prints the reason in one line and ends the process.
+#[cold]
+pub(crate) fn refuse_for(reason: &dyn Display) -> ! {
+    let mut text = Line::<500>::new();
+    let _ = write!(PlainLine(&mut text), "{reason}");
+    let mut line = Line::<516>::new();
+    for part in [b"heapwright: ", text.bytes(), b"\n"] {
+        line.push(part);
+    }
     Output::standard_error().write(line.bytes());
     exit_at_once(2)
 }

@@ -63,7 +63,8 @@ pub(crate) fn begin() {
         return;
     }
     let Ok(settings) = settings() else { return };
-    if let Ok(heap) = Heap::new(&settings) {
+    let heap = Heap::new(&settings).inspect_err(|&error| settings.refuse_rules_that_fail(error));
+    if let Ok(heap) = heap {
         let state = state.insert(State { heap, settings, bad_frees: 0 });
         beacon::light(state, STATE.word());
         front::open(&state.heap);

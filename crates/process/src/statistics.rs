@@ -11,6 +11,7 @@ use crate::classes::{self, ClassLine};
 use crate::decimal::Decimal;
 use crate::heap::Heap;
 use crate::inspect::Summary;
+use crate::plain::Plain;
 use crate::settings::{PATH_LENGTH, Report};
 use crate::state::{State, with_rarely};
 
@@ -150,8 +151,7 @@ pub(crate) fn print_table(output: Output) {
 
 fn write_table(text: &mut Text, figures: &Figures) -> fmt::Result {
     text.write_str("heapwright: ")?;
-    text.push(program_name());
-    writeln!(text, " [{}] under {}", process_id(), figures.policy)?;
+    writeln!(text, "{} [{}] under {}", Plain(program_name()), process_id(), figures.policy)?;
     for (_, name, value) in figures.counts() {
         match value {
             Some(value) => writeln!(text, "  {name:<24}{value:>20}")?,

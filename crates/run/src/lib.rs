@@ -1,6 +1,7 @@
 //! `heapwright run`: runs an unmodified program under a policy and prints its heap's statistics at the end.
 
 pub mod arguments;
+mod inherited;
 pub mod launch;
 pub mod program;
 mod statistics;
@@ -59,6 +60,10 @@ fn run_and_report(args: &RunArgs) -> Result<ExitCode> {
         Err(error) => return Err(NotStarted::because(&args.program, &error).into()),
     };
     let gathered = Gathered::from(reports.path(), finished.pid)?;
+    if gathered.own.is_none() && program::is_refused_by_library(&command, finished.status) {
+        // The library has said why.
+        return Ok(launch::end_as(finished.status));
+    }
     match &gathered.own {
         None if gathered.is_own_cut && finished.status.signal().is_none() => {
             let name = args.program.shown();
@@ -94,6 +99,7 @@ fn prepared(args: &RunArgs, reports: &Folder) -> Result<Command> {
     command.args(&args.args);
     command.env(preload::LD_PRELOAD, in_front(&preload::library(args.library.as_deref())?));
     let policy = chosen_policy(args, &mut command)?;
+    inherited::refuse_conflicts(args, &policy)?;
     command.env(preload::POLICY, &policy).env(preload::STATS, report);
     if let Some(seed) = args.seed {
         command.env(preload::SEED, seed.to_string());
@@ -113,7 +119,8 @@ fn prepared(args: &RunArgs, reports: &Folder) -> Result<Command> {
 /// Hands the rules on to the drop-in library, and returns the policy that goes with them.
 fn chosen_policy(args: &RunArgs, command: &mut Command) -> Result<String> {
     if !args.rules.are_given() {
-        return Ok(args.policy.clone().unwrap_or_else(|| policy::CACHED.to_owned()));
+        let asked = args.policy.clone().map_or_else(inherited::policy_of_rules, |policy| Ok(Some(policy)))?;
+        return Ok(asked.unwrap_or_else(|| policy::CACHED.to_owned()));
     }
     let (policy, set) = rules::of_program(&args.rules, args.policy.as_deref())?;
     command.env(preload::RULES, set.to_string());

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus, Stdio};
 
 use heapwright_host::files::has_capabilities;
 use heapwright_host::names::Shown;
@@ -52,6 +52,24 @@ pub fn why_unreported(name: &OsStr, status: ExitStatus) -> String {
         "no statistics: {name} ended without its exit handlers (as _exit does), or was started without \
          LD_PRELOAD (env -i and sudo do this)"
     )
+}
+
+/// Returns whether the drop-in library ended the program at its start, for what its variables say. Then it ends any
+/// program with the environment of `command`, this one as well.
+pub fn is_refused_by_library(command: &Command, status: ExitStatus) -> bool {
+    /// The library's exit code then.
+    const REFUSED: i32 = 2;
+    let ends_so = |status: ExitStatus| status.code() == Some(REFUSED);
+    let Some(own) = env::current_exe().ok().filter(|_| ends_so(status)) else { return false };
+    let mut probe = Command::new(own);
+    probe.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => probe.env(name, value),
+            None => probe.env_remove(name),
+        };
+    }
+    probe.status().is_ok_and(ends_so)
 }
 
 /// Returns what prevents a library from being preloaded into the program, if its file shows it; begins with the file's

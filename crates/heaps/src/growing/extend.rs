@@ -87,10 +87,10 @@ impl<P: Policy> GrowingHeap<P> {
 
     /// Extends the heap to `end` bytes and, if the system has the memory, ahead of that.
     pub(super) fn extend_to(&mut self, end: usize, short: Short) -> Result<(), Refused> {
-        let (before, most) = (self.region.committed(), self.design.capacity);
-        if end > most {
+        if end > self.design.capacity {
             return Err(Refused);
         }
+        let (before, most) = (self.region.committed(), self.region.length());
         let whole = |bytes: usize| self.whole_steps(bytes).min(most);
         let least = whole(end);
         let ahead = (before / 8).max(LEAST_STEP).next_multiple_of(LEAST_STEP);
@@ -108,15 +108,15 @@ impl<P: Policy> GrowingHeap<P> {
         whole(steps, page_size())
     }
 
-    /// Returns how far the engine reaches where memory is committed up to `end`: to the end of a whole step, of a heap
-    /// that grows by steps, except at its capacity. A step that ended with the memory would be too short, and the free
-    /// tail not what the rule makes of it.
+    /// Returns how far the engine reaches where memory is committed up to `end`: to the capacity at most, which may end
+    /// within a page; and to the end of a whole step, of a heap that grows by steps, except at its capacity. A step that
+    /// ended with the memory would be too short, and the free tail not what the rule makes of it.
     pub(super) fn reach(&self, end: usize, short: usize) -> Reach {
         let end = match self.design.rules.growth {
             Growth::Pages(step) if end < self.design.capacity => end - end % step as usize,
-            _ => end,
+            _ => end.min(self.design.capacity),
         };
-        Reach { end, short }
+        Reach { end, short: short.min(self.design.capacity) }
     }
 
     /// Extends the heap from `before` to `end` bytes, whole pages. Where that is refused, nothing has changed but the

@@ -44,6 +44,11 @@ impl Region {
         self.space.base()
     }
 
+    /// Returns the bytes of addresses, whole pages.
+    pub(super) fn length(&self) -> usize {
+        self.space.length()
+    }
+
     pub(super) fn committed(&self) -> usize {
         self.space.extent()
     }
@@ -56,7 +61,7 @@ impl Region {
     #[inline(always)]
     pub(super) fn pointer(&self, offset: usize) -> NonNull<u8> {
         debug_assert!(offset < self.space.length());
-        // SAFETY: engines return offsets below their capacity, which is this region's length.
+        // SAFETY: engines return offsets below their capacity, which is at most this region's length.
         unsafe { self.base().add(offset) }
     }
 

@@ -10,7 +10,9 @@ use heapwright_trace::{About, Kind, Writer};
 /// The command, with nothing in the environment that would change what it does.
 pub fn heapwright() -> Command {
     let mut command = Command::new(cargo_bin!("heapwright"));
-    for variable in ["LD_PRELOAD", "HEAPWRIGHT_POLICY", "HEAPWRIGHT_STATS", "HEAPWRIGHT_LIBRARY", "NO_COLOR"] {
+    for variable in
+        ["LD_PRELOAD", "HEAPWRIGHT_POLICY", "HEAPWRIGHT_RULES", "HEAPWRIGHT_STATS", "HEAPWRIGHT_LIBRARY", "NO_COLOR"]
+    {
         command.env_remove(variable);
     }
     command

@@ -4,6 +4,7 @@ use core::ptr::{NonNull, null_mut};
 
 use super::{Heap, Owned};
 use crate::arena::ARENA;
+use crate::corruption::report;
 use crate::free_list::FreeList;
 use crate::origin::Origin;
 
@@ -33,14 +34,46 @@ impl Heap {
     }
 }
 
-/// Calls `visit` for each block of a list, up to the first that lies in no slab.
+/// Calls `visit` for each block of a list, up to the first that lies in no slab. A list that leads back to one of its
+/// blocks is reported; some of its blocks are visited several times.
 ///
 /// # Safety
 /// Its blocks are free, and the list does not change.
-unsafe fn each_linked(mut block: *mut u8, mut visit: impl FnMut(Origin)) {
+unsafe fn each_linked(first: *mut u8, mut visit: impl FnMut(Origin)) {
+    let (mut block, mut circle) = (first, CircleSearch::from(first));
     while let Some(origin) = NonNull::new(block).and_then(Origin::of) {
         // SAFETY: the caller's promise; a block of this class begins there.
         block = unsafe { ARENA.links(origin.class).next(block) };
         visit(origin);
+        if circle.is_closed_by(block) {
+            return;
+        }
+    }
+}
+
+/// Finds a circle in a list by Brent's algorithm: each block is compared with one before it, which is replaced after 1,
+/// 2, 4, ... steps.
+struct CircleSearch {
+    before: *mut u8,
+    steps: usize,
+    most: usize,
+}
+
+impl CircleSearch {
+    fn from(first: *mut u8) -> CircleSearch {
+        CircleSearch { before: first, steps: 0, most: 1 }
+    }
+
+    /// Returns whether the list leads back to `next`; reports that.
+    fn is_closed_by(&mut self, next: *mut u8) -> bool {
+        if let Some(block) = NonNull::new(next).filter(|_| next == self.before) {
+            report(block);
+            return true;
+        }
+        self.steps += 1;
+        if self.steps == self.most {
+            (self.before, self.steps, self.most) = (next, 0, 2 * self.most);
+        }
+        false
     }
 }
