@@ -66,10 +66,30 @@ fn events_are_counted_alike_everywhere() {
     let page = fs::read_to_string(page).unwrap();
     let (_, rest) = page.split_once(r#"<script type="application/json" id="data">"#).unwrap();
     let data: Value = serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap();
-    assert_eq!((&data["trace"]["events"], &data["trace"]["positions"]), (&events.into(), &(events + changes).into()));
+    assert_eq!(data["trace"]["events"], events);
+    // What the page calls an event, `--at` takes for the same.
+    let peak = &data["trace"]["peak_requested_at"];
+    assert_eq!(&json(&["sites", "--json"], &trace)["at_event"], peak);
+    let moments = data["holders"]["moments"]["rows"].as_array().unwrap();
+    assert_eq!(moments.last().unwrap()["event"], events);
+    for moment in moments {
+        let at = moment["event"].to_string();
+        let held = &json(&["sites", "--json", "--at", &at], &trace)["held"]["bytes"];
+        assert_eq!(held, &moment["held"], "after event {at}");
+    }
     for policy in data["policies"].as_array().unwrap() {
         assert_eq!(policy["events"], events, "{policy}");
     }
+    // So does what is said of damage.
+    let cut = folder.path().join("cut.hwt");
+    let bytes = fs::read(&trace).unwrap();
+    fs::write(&cut, &bytes[..bytes.len() - 30]).unwrap();
+    let (printed, warning) = said(&["sites", "--json"], &cut);
+    let counted_there = serde_json::from_str::<Value>(&printed).unwrap()["trace"]["events"].as_u64().unwrap();
+    assert!(
+        warning.contains(&format!("the {counted_there} events before it are intact")),
+        "{counted_there}: {warning}"
+    );
     // A search for regions counts requests, which are events.
     assert_eq!(json(&["fit", "--json"], &trace)["results"][0]["requests"], allocations);
 }

@@ -90,6 +90,16 @@ fn the_page_is_self_contained() {
     }
 }
 
+#[test]
+fn printed_tables_are_whole() {
+    let folder = TempDir::new().unwrap();
+    let page = page(&torn(&folder), &["-p", "first"]);
+    let (screen, print) = page.split_once("@media print {").unwrap();
+    // Tall tables scroll on a screen; paper does not scroll.
+    assert!(screen.contains(".scroll.tall { max-height: 460px"));
+    assert!(print.split_once("\n}").unwrap().0.contains(".scroll.tall { max-height: none; overflow: visible; }"));
+}
+
 /// A program whose requests come from ten places, and whose calls have times.
 fn with_sites_and_times(folder: &TempDir) -> PathBuf {
     let path = folder.path().join("sites.hwt");

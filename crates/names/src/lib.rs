@@ -11,8 +11,12 @@ use cpp_demangle::{BorrowedSymbol, DemangleOptions};
 
 pub use self::perf_map::PerfMap;
 
-/// Characters of the longest name; what is longer ends with `…`.
+/// Characters of the longest name. Of what is longer so many characters stand, `…`, and a hash of the whole in eight
+/// hexadecimal digits, which keeps names with one beginning apart.
 pub const LONGEST: usize = 200;
+
+/// The most characters of a name that its hash is of. Names that are equal up to there have one name.
+const MOST_HASHED: usize = 64 << 10;
 
 /// The longest mangled name that is read; longer ones are shown as they are.
 const LONGEST_MANGLED: usize = 64 << 10;
@@ -74,25 +78,29 @@ fn cplusplus(symbol: &str) -> Option<(BorrowedSymbol<'_>, &[u8])> {
 fn written(symbol: &BorrowedSymbol<'_>, options: &DemangleOptions, prefix: &str) -> Option<String> {
     let mut short = Short::behind(prefix);
     let written = symbol.structured_demangle(&mut short, options);
-    if written.is_err() && short.room > 0 {
+    if written.is_err() && short.unread > 0 {
         return None;
     }
     // The library writes a comma in front of an empty argument pack.
     short.finish().map(|name| name.replace(", >", ">"))
 }
 
-/// The start of a name.
+/// The start of a name, and a hash of the whole.
 struct Short<'p> {
     text: String,
     prefix: &'p str,
-    /// Characters that may follow.
+    /// Characters that may follow in `text`.
     room: usize,
+    /// Characters that may still be hashed.
+    unread: usize,
+    hash: u64,
 }
 
 impl Short<'_> {
     /// Returns a name that will be written behind `prefix`, which must be ASCII.
     fn behind(prefix: &str) -> Short<'_> {
-        Short { text: String::new(), prefix, room: prefix.len() + LONGEST + 1 }
+        let room = prefix.len() + LONGEST + 1;
+        Short { text: String::new(), prefix, room, unread: MOST_HASHED, hash: FNV_START }
     }
 
     fn of(name: &str) -> String {
@@ -104,17 +112,26 @@ impl Short<'_> {
     fn finish(self) -> Option<String> {
         let name = self.text.strip_prefix(self.prefix)?;
         Some(match name.char_indices().nth(LONGEST) {
-            Some((end, _)) => format!("{}…", &name[..end]),
+            Some((end, _)) => format!("{}…{:08x}", &name[..end], (self.hash >> 32) ^ (self.hash & 0xffff_ffff)),
             None => name.to_owned(),
         })
     }
 }
 
+/// The FNV-1a hash: the same in every version and on every machine, so that names of two recordings can be compared.
+const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_FACTOR: u64 = 0x0000_0100_0000_01b3;
+
 impl Write for Short<'_> {
     fn write_str(&mut self, part: &str) -> fmt::Result {
         for letter in part.chars() {
-            self.room = self.room.checked_sub(1).ok_or(fmt::Error)?;
-            self.text.push(letter);
+            self.unread = self.unread.checked_sub(1).ok_or(fmt::Error)?;
+            let with = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(FNV_FACTOR);
+            self.hash = letter.encode_utf8(&mut [0; 4]).as_bytes().iter().fold(self.hash, with);
+            if let Some(room) = self.room.checked_sub(1) {
+                self.room = room;
+                self.text.push(letter);
+            }
         }
         Ok(())
     }
@@ -142,7 +159,7 @@ mod tests {
         );
         // Written out, 23 steps are 550 million characters.
         for steps in [23, 35] {
-            assert_eq!(function(&doubling(steps)).chars().count(), LONGEST + 1);
+            assert_eq!(function(&doubling(steps)).chars().count(), LONGEST + 1 + 8);
         }
     }
 
@@ -197,10 +214,21 @@ mod tests {
     }
 
     #[test]
-    fn long_names_end_with_an_ellipsis() {
+    fn long_names_end_with_an_ellipsis_and_a_hash() {
         let name = "ü".repeat(LONGEST + 1);
-        assert_eq!(function(&name), "ü".repeat(LONGEST) + "…");
+        let (start, hash) = function(&name).split_once('…').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+        assert_eq!((start, hash.len()), ("ü".repeat(LONGEST), 8));
         assert_eq!(function(&name[..LONGEST * 2]), "ü".repeat(LONGEST));
-        assert_eq!(class(&format!("300{}", "x".repeat(300))).unwrap().chars().count(), LONGEST + 1);
+        assert_eq!(class(&format!("300{}", "x".repeat(300))).unwrap().chars().count(), LONGEST + 1 + 8);
+    }
+
+    #[test]
+    fn long_names_with_one_beginning_stay_apart() {
+        let names = ["a", "b"].map(|end| function(&format!("{}{end}", "x".repeat(300))));
+        assert_ne!(names[0], names[1]);
+        // The symbols of `f<T, A>` and `f<T, B>`, where `T` is long.
+        let symbols = ["1A", "1B"].map(|last| function(&format!("_Z1fI300{}{last}Evv", "t".repeat(300))));
+        assert_ne!(symbols[0], symbols[1]);
+        assert_eq!(function(&"x".repeat(300)), function(&"x".repeat(300)), "always the same");
     }
 }

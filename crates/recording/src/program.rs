@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::io;
 use std::num::NonZero;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -33,6 +34,8 @@ use heapwright_translation::{Library, Rate, Redaction};
 pub enum Printed {
     /// To this command's standard output.
     Inherited,
+    /// To this command's standard error: standard output has nothing but the result.
+    ToErrors,
     /// Nowhere.
     Discarded,
 }
@@ -175,9 +178,11 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
     let mut command = Command::new(name);
     command.args(args).env(preload::RECORD, room.path());
     command.env(preload::LD_PRELOAD, in_front(&recorder));
-    if options.printed == Printed::Discarded {
-        command.stdout(Stdio::null());
-    }
+    command.stdout(match options.printed {
+        Printed::Inherited => Stdio::inherit(),
+        Printed::ToErrors => Stdio::from(io::stderr()),
+        Printed::Discarded => Stdio::null(),
+    });
     if options.python {
         command.env(python::VARIABLE, python::BY_MALLOC).env(preload::RECORD_PYTHON, "1");
     }

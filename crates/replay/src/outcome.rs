@@ -11,9 +11,6 @@ pub struct Outcome {
     pub policy: PolicyKind,
     /// The number of events applied, without changes of threads.
     pub events: u64,
-    /// The same with changes of threads: the position in the trace.
-    #[serde(skip)]
-    pub position: u64,
     /// The number of requests that failed.
     pub refused: u64,
     /// The number of frees and resizes of blocks that are not live, because their request failed or the trace is

@@ -71,15 +71,15 @@ impl Profile {
 /// # Errors
 /// The errors of [`replay()`](crate::replay()).
 pub fn profile(trace: &mut Reader<'_>, model: &Model, outcome: &Outcome, moments: u64) -> Result<Profile, ReplayError> {
-    let stride = outcome.position.div_ceil(moments.max(1)).max(1);
+    let stride = outcome.events.div_ceil(moments.max(1)).max(1);
     let mut simulation = Simulation::new(model)?;
     let mut profile = Profile { at_peak: None, moments: Vec::new() };
-    while let Some(event) = trace.next_event()? {
+    while let Some(event) = trace.next_call()? {
         simulation.apply(&event);
         if profile.at_peak.is_none() && outcome.peak_heap > 0 && is_peak(&simulation, model.rules.growth, outcome) {
             profile.at_peak = Some(Moment::of(&simulation));
         }
-        if simulation.events().is_multiple_of(stride) || simulation.events() == outcome.position {
+        if simulation.events().is_multiple_of(stride) || simulation.events() == outcome.events {
             profile.moments.push(Moment::of(&simulation));
         }
     }

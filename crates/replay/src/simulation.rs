@@ -60,11 +60,11 @@ impl Simulation {
         self.steps.requested
     }
 
-    /// Returns the number of events applied so far, with changes of threads: the position in the trace.
+    /// Returns the number of events applied so far, without changes of threads.
     #[inline]
     #[must_use]
     pub fn events(&self) -> u64 {
-        self.steps.events
+        self.steps.events - self.steps.changes
     }
 
     /// Returns the outcome so far. Time: a walk of the heap.
@@ -80,7 +80,6 @@ pub(crate) fn outcome<P>(engine: &impl Engine, steps: &Steps<P>) -> Outcome {
     Outcome {
         policy: engine.policy(),
         events: steps.events - steps.changes,
-        position: steps.events,
         refused: steps.refused,
         unknown: steps.unknown,
         peak_requested: steps.peak_requested,

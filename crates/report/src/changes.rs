@@ -31,6 +31,8 @@ struct Changes<'a> {
     left_out: usize,
     /// The conditions that hold.
     failures: &'a [String],
+    /// What the figures do not say, such as that a recording is incomplete.
+    notes: Vec<String>,
 }
 
 /// A recording as a whole.
@@ -77,6 +79,7 @@ fn data(comparison: &Comparison) -> Changes<'_> {
         left_out: comparison.changes.len() - chosen.len(),
         rows: chosen.into_iter().map(Row::of).collect(),
         failures: &comparison.failures,
+        notes: comparison.notes(),
     }
 }
 

@@ -34,10 +34,8 @@ pub struct Trace {
     pub file: String,
     /// The texts of the trace, by name.
     pub about: Vec<(String, String)>,
-    /// Without changes of threads.
+    /// The calls of the program, which every command counts alike.
     pub events: u64,
-    /// With them: the length of the axis, on which events have their positions in the trace.
-    pub positions: u64,
     pub blocks: u64,
     pub peak_requested: u64,
     /// How many events it took to get there.

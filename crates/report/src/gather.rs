@@ -54,8 +54,7 @@ pub fn read(path: &Path) -> Result<Read> {
     let trace = Trace {
         file: path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
         about: reader.about().iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect(),
-        events: census.calls,
-        positions: census.events,
+        events: census.events,
         blocks: census.blocks,
         peak_requested: census.peak_requested.0,
         peak_requested_at: census.peak_requested.1,

@@ -182,19 +182,20 @@ impl Tree {
             kept = nodes.large(share);
         }
         kept.extend(moments.nodes());
-        let (mut numbers, mut frames) = (HashMap::from([(0, 0)]), HashMap::new());
+        let (mut numbers, mut frames, mut known) = (HashMap::from([(0, 0)]), Vec::new(), HashMap::new());
         let mut tree = Tree { frames: Vec::new(), parents: vec![0], names: vec![0], values: vec![nodes.all[0].values] };
         for at in kept {
             let Node { parent, frame, values } = nodes.all[at as usize];
             numbers.insert(at, tree.parents.len() as u32);
-            let name = *frames.entry(frame).or_insert_with(|| {
-                tree.frames.push(analysis.stacks.frame(frame).to_string());
-                tree.frames.len() as u32 - 1
+            let name = *known.entry(frame).or_insert_with(|| {
+                frames.push(frame);
+                frames.len() as u32 - 1
             });
             tree.parents.push(numbers[&parent]);
             tree.names.push(name);
             tree.values.push(values);
         }
+        tree.frames = analysis.stacks.labels(&frames);
         (tree, numbers)
     }
 }
@@ -282,10 +283,14 @@ mod tests {
         assert_eq!(tree.frames, ["main", "brief", "busy"]);
         let json = serde_json::to_value(&moments).unwrap();
         let rows = json["rows"].as_array().unwrap();
-        assert_eq!(rows[0], serde_json::json!({"event": 417, "held": 64, "nodes": [1, 2], "bytes": [64, 64]}));
+        assert_eq!(
+            rows[0],
+            serde_json::json!({"event": 417, "held": 64, "deviation": 0.0, "nodes": [1, 2], "bytes": [64, 64]})
+        );
         let peak = &rows[json["peak"].as_u64().unwrap() as usize];
+        let bytes = [1 << 20, 1 << 20];
         let expected =
-            serde_json::json!({"event": at_event, "held": 1 << 20, "nodes": [1, 3], "bytes": [1 << 20, 1 << 20]});
+            serde_json::json!({"event": at_event, "held": 1 << 20, "deviation": 0.0, "nodes": [1, 3], "bytes": bytes});
         assert_eq!(*peak, expected);
         assert_eq!(rows.last().unwrap()["event"], 40_002);
     }

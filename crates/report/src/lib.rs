@@ -41,6 +41,7 @@ use heapwright_host::interruption;
 use heapwright_host::names::Shown;
 use heapwright_real::Latencies;
 use heapwright_real::Threads;
+use heapwright_recording::Printed;
 use heapwright_recording::source::{self, Source};
 use heapwright_run::program;
 use heapwright_show::number;
@@ -175,7 +176,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(folder) = &arguments.svg {
         svg::prepare(folder, &sources)?;
     }
-    let source = Source::of(arguments.trace.as_deref(), &arguments.program, |options| options.sites = Some(SAMPLED))?;
+    let source = Source::of(arguments.trace.as_deref(), &arguments.program, |options| {
+        options.sites = Some(SAMPLED);
+        if destination.is_open_already() {
+            options.printed = Printed::ToErrors;
+        }
+    })?;
     let (report, maps) = gather(&source.trace, arguments)?;
     let page = page::REPORT.html(&report.title, &report)?;
     destination.write(page.as_bytes())?;

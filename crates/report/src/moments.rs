@@ -36,12 +36,14 @@ struct Row {
     /// After this many events.
     event: u64,
     held: u64,
+    /// The standard deviation of that; 0 unless the trace is sampled.
+    deviation: f64,
     /// The nodes of the tree that are not left out, in ascending order, and what they hold.
     nodes: Vec<u32>,
     bytes: Vec<u64>,
 }
 
-/// The length of a trace and its peak, in events as a reader counts them: changes of threads are some.
+/// The length of a trace and its peak, in calls of the program.
 #[derive(Clone, Copy)]
 pub struct Times {
     pub events: u64,
@@ -50,7 +52,7 @@ pub struct Times {
 
 impl Times {
     pub fn of(trace: &Trace) -> Times {
-        Times { events: trace.positions, peak: trace.peak_requested_at }
+        Times { events: trace.events, peak: trace.peak_requested_at }
     }
 
     /// Returns the moments, and which of them is the peak.
@@ -73,7 +75,13 @@ impl Moments {
         let mut moments = Moments { least_share: LEAST_SHARE, peak, rows: Vec::with_capacity(events.len()) };
         Live::at_each(trace, &events, |at, live| {
             let sums = stacks.sums(|site| live.of(site));
-            let mut row = Row { event: events[at], held: sums[0], nodes: Vec::new(), bytes: Vec::new() };
+            let mut row = Row {
+                event: events[at],
+                held: sums[0],
+                deviation: live.deviation(stacks.every),
+                nodes: Vec::new(),
+                bytes: Vec::new(),
+            };
             (row.nodes, row.bytes) = (1..).zip(sums.into_iter().skip(1)).filter(|&(_, sum)| sum > 0).unzip();
             row.keep(moments.least_share);
             moments.rows.push(row);

@@ -111,7 +111,12 @@ impl Predicted {
 impl Figures {
     fn of(row: &Row, comparison: &Comparison) -> Option<Figures> {
         let start = comparison.start_over_system(row) as i64;
-        let with_start = |sample: &Sample| Sample { rss: sample.rss.saturating_add_signed(start), ..*sample };
+        let (events, positions) = (comparison.trace.events, comparison.trace.end().max(1));
+        // Samples are at positions, changes of threads among them, and the page's axis is of calls. What is between two
+        // calls is as good as evenly spread.
+        let event_of = |position: u64| (u128::from(position) * u128::from(events) / u128::from(positions)) as u64;
+        let with_start =
+            |sample: &Sample| Sample { event: event_of(sample.event), rss: sample.rss.saturating_add_signed(start) };
         let samples: Vec<Sample> = row.samples.iter().map(with_start).collect();
         Some(Figures {
             peak_rss: row.median(Metric::Peak)?,
@@ -121,7 +126,7 @@ impl Figures {
             faults: row.median(Metric::Faults)?,
             refused: row.refused,
             parts: row.parts,
-            line: line(&samples, comparison.trace.end()),
+            line: line(&samples, events),
         })
     }
 }

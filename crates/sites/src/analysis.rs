@@ -16,6 +16,7 @@ use crate::stacks::{Kept, Stacks};
 use crate::tally::{Measure, Tally};
 use heapwright_host::names::Shown;
 use heapwright_show::number;
+use heapwright_show::output::warn_of_damage;
 
 /// What to read of a trace.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,7 +43,12 @@ pub struct Analysis {
     pub is_snapshot: bool,
     /// Why the trace was read in part only.
     pub damage: Option<String>,
+    /// Why the recording ended before the program did, if it did so: at the limit of `record --max-size`, for example.
+    pub incomplete: Option<String>,
 }
+
+/// The text of a trace that says why the recording ended before the program did.
+const INCOMPLETE: &str = "incomplete";
 
 /// Describes a trace without call sites that was recorded with those of one request in `every`, and read up to the
 /// damage if there is any.
@@ -84,8 +90,24 @@ impl Analysis {
             every: sampling::period(trace.about()),
             is_snapshot: trace.about().get(SNAPSHOT).is_some(),
             damage: trace.damage().map(ToString::to_string),
+            incomplete: trace.about().get(INCOMPLETE).map(str::to_owned),
             ledger,
         })
+    }
+
+    /// Prints to standard error what the figures do not say: that only a part of the trace can be read, or that the
+    /// recording ended before the program.
+    pub fn warn(&self, path: &Path) {
+        warn_of_damage(path, self.damage.as_ref());
+        if let Some(why) = &self.incomplete {
+            let path = path.shown();
+            heapwright_show::eprintln!("heapwright: {path} is incomplete, the program went on: {why}");
+        }
+    }
+
+    /// Whether the figures are those of a part of what the program did.
+    pub fn is_in_part(&self) -> bool {
+        self.damage.is_some() || self.incomplete.is_some()
     }
 
     /// Returns each site with its sums, scaled if the trace is sampled. Blocks without a site are left out then, because
@@ -121,6 +143,7 @@ impl Analysis {
             trace: JsonTrace {
                 file: &self.file,
                 damage: self.damage.as_deref(),
+                incomplete: self.incomplete.as_deref(),
                 events: self.ledger.events,
                 sampled_one_in: self.every,
             },
@@ -129,7 +152,7 @@ impl Analysis {
             leaked: JsonAmount::from(&total.live),
             temporary: JsonAmount::from(&total.temporary),
             churn: JsonAmount::from(&total.churn),
-            results: rows.iter().map(|row| JsonRow::of(row, self.every)).collect(),
+            results: rows.iter().map(JsonRow::of).collect(),
         }
     }
 }
@@ -139,6 +162,7 @@ impl Analysis {
 struct JsonTrace<'a> {
     file: &'a str,
     damage: Option<&'a str>,
+    incomplete: Option<&'a str>,
     events: u64,
     sampled_one_in: u64,
 }

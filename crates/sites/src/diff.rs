@@ -1,6 +1,5 @@
 //! `heapwright diff`: two recordings compared by call site.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,17 +9,19 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::names::Shown;
 use heapwright_show::number::{bytes, counted, grouped};
-use heapwright_show::output::warn_of_damage;
 use heapwright_show::table::{Cell, Side, Table};
 use heapwright_show::terminal;
 use serde::Serialize;
 
 use crate::analysis::{Analysis, Query};
 use crate::condition::Condition;
+use crate::frame::Frame;
+use crate::labels;
 use crate::ledger::Moment;
-use crate::rows::{Group, JsonAmount, Row};
+use crate::matching::{Matched, matched};
+use crate::rows::{Group, JsonAmount};
 use crate::stacks::Kept;
-use crate::table::{shortened, width_of_names};
+use crate::table::{SNAPSHOT, shortened, width_of_names};
 use crate::tally::{Measure, Tally};
 
 /// The examples at the end of the help text.
@@ -101,7 +102,7 @@ impl Comparison {
         let query = Query { moment: Moment::Peak, split: arguments.group.split(), kept: Kept::Callers };
         let read = |path: &Path| -> Result<Analysis> {
             let analysis = Analysis::read(path, query)?;
-            warn_of_damage(path, analysis.damage.as_ref());
+            analysis.warn(path);
             Ok(analysis)
         };
         let (before, after) = (read(&arguments.before)?, read(&arguments.after)?);
@@ -112,11 +113,40 @@ impl Comparison {
     }
 }
 
+impl Comparison {
+    /// Returns what the figures do not say, a sentence for each recording of which there is something to say.
+    pub fn notes(&self) -> Vec<String> {
+        let notes_of = |analysis: &Analysis| {
+            let damage = analysis.damage.iter().map(|damage| format!("{damage}, and used."));
+            let incomplete = analysis.incomplete.iter().map(|why| format!("Incomplete, the program went on: {why}."));
+            let snapshot = analysis.is_snapshot.then(|| SNAPSHOT.to_owned());
+            let notes = damage.chain(incomplete).chain(snapshot);
+            notes.map(|note| format!("{}: {note}", analysis.file)).collect::<Vec<_>>()
+        };
+        [&self.before, &self.after].into_iter().flat_map(notes_of).collect()
+    }
+
+    /// Warns that conditions were decided by the totals of a part, or by measures that a snapshot does not have.
+    fn warn_of_conditions(&self) {
+        for analysis in [&self.before, &self.after] {
+            let what = match analysis {
+                analysis if analysis.is_in_part() => "of an incomplete recording",
+                analysis if analysis.is_snapshot => "of a snapshot, which knows only what is held",
+                _ => continue,
+            };
+            let file = analysis.file.shown();
+            heapwright_show::eprintln!("heapwright: conditions (--fail-if) compare the totals {what}: {file}");
+        }
+    }
+}
+
 /// A row in both recordings.
 #[derive(Default)]
 pub struct Change {
     /// What the blocks have in common.
     pub name: String,
+    /// What names it, as of [`Row::named_by`]: what all its rows have in common.
+    named_by: Vec<Frame>,
     /// The sums of the earlier recording.
     pub before: Tally,
     /// The sums of the later recording.
@@ -126,6 +156,22 @@ pub struct Change {
 }
 
 impl Change {
+    fn between(rows: &Matched) -> Change {
+        let mut change = Change::default();
+        rows.before.iter().for_each(|row| change.before.merge(&row.tally));
+        rows.after.iter().for_each(|row| change.after.merge(&row.tally));
+        for (at, row) in rows.before.iter().chain(&rows.after).enumerate() {
+            for (variance, measure) in change.variances.iter_mut().zip(Measure::ALL) {
+                *variance += measure.deviation(&row.sampled, row.every).map_or(0.0, |deviation| deviation.powi(2));
+            }
+            if at == 0 {
+                (change.name, change.named_by) = (row.name.clone(), row.named_by.clone());
+            }
+            change.named_by.iter_mut().zip(&row.named_by).for_each(|(frame, other)| frame.keep_common(other));
+        }
+        change
+    }
+
     /// Returns the standard deviation of the change of each of [`Measure::ALL`]; 0 unless a trace is sampled.
     pub fn deviations(&self) -> [f64; Measure::ALL.len()] {
         self.variances.map(f64::sqrt)
@@ -170,6 +216,9 @@ pub fn run(arguments: &Arguments, page: impl FnOnce(&Comparison) -> Result<Strin
         }
         None => print(&comparison, arguments)?,
     }
+    if !arguments.fail_if.is_empty() {
+        comparison.warn_of_conditions();
+    }
     let failures = &comparison.failures;
     failures.iter().for_each(|failure| heapwright_show::eprintln!("heapwright: {failure}"));
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -197,6 +246,10 @@ fn print(comparison: &Comparison, arguments: &Arguments) -> Result<()> {
         } else {
             heapwright_show::print!("{}", table(changes, arguments));
         }
+        for snapshot in [before, after].into_iter().filter(|analysis| analysis.is_snapshot) {
+            let note = format!("{}: {SNAPSHOT}", snapshot.file.shown());
+            heapwright_show::println!("\n{}", terminal::wrapped(&note, terminal::width()));
+        }
         if changes.len() < all {
             let more = counted((all - changes.len()) as u64, "more row");
             let note = format!("{more} changed: `--limit 0` shows all.");
@@ -209,21 +262,14 @@ fn print(comparison: &Comparison, arguments: &Arguments) -> Result<()> {
 /// Returns the rows that changed, the largest change first.
 fn changes(before: &Analysis, after: &Analysis, arguments: &Arguments) -> Vec<Change> {
     let (by, group) = (arguments.by, arguments.group);
-    let mut changes: HashMap<String, Change> = HashMap::new();
-    let mut put = |analysis: &Analysis, tally_of: fn(&mut Change) -> &mut Tally| {
-        for Row { key, name, tally, sampled, .. } in analysis.rows(group, by) {
-            let change = changes.entry(key).or_default();
-            tally_of(change).merge(&tally);
-            for (variance, measure) in change.variances.iter_mut().zip(Measure::ALL) {
-                *variance += measure.deviation(&sampled, analysis.every).map_or(0.0, |deviation| deviation.powi(2));
-            }
-            change.name = name;
-        }
-    };
-    put(before, |change| &mut change.before);
-    put(after, |change| &mut change.after);
+    let rows = matched(before.rows(group, by), after.rows(group, by), group);
+    let mut changes: Vec<Change> = rows.iter().map(Change::between).collect();
+    let names = labels::of(changes.iter().map(|change| change.named_by.as_slice()));
+    for (change, name) in changes.iter_mut().zip(names).filter(|(change, _)| !change.named_by.is_empty()) {
+        change.name = name;
+    }
     let is_changed = |change: &Change| Measure::ALL.into_iter().any(|measure| change.of(measure) != 0);
-    let mut changes: Vec<Change> = changes.into_values().filter(is_changed).collect();
+    changes.retain(is_changed);
     changes.sort_by(|one, other| {
         let size = |change: &Change| change.of(by).unsigned_abs();
         size(other).cmp(&size(one)).then_with(|| one.name.cmp(&other.name))
@@ -309,6 +355,7 @@ struct Json<'a> {
 struct Recording<'a> {
     trace: &'a str,
     damage: Option<&'a str>,
+    incomplete: Option<&'a str>,
     events: u64,
     sampled_one_in: u64,
     #[serde(flatten)]
@@ -320,6 +367,7 @@ impl Recording<'_> {
         Recording {
             trace: &analysis.file,
             damage: analysis.damage.as_deref(),
+            incomplete: analysis.incomplete.as_deref(),
             events: analysis.ledger.events,
             sampled_one_in: analysis.every,
             totals: Sums::of(totals),

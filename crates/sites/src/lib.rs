@@ -1,8 +1,8 @@
 //! `heapwright sites`: which call sites hold the memory of a program; `heapwright diff`: what changed between two.
 //!
 //! From the bottom up: `frame` (names of stack frames taken apart), `internal` (frames of allocators and standard
-//! libraries), `stacks` (the stacks of a trace), `tally` (sums and measures), `ledger` (a trace read once), `live` (what is live at several moments), `pinned` (holes, by simulation), `rows`
-//! (groups of sites), `tree` (trees and folded lines), `analysis` (all of it for one trace), `table` (what is printed),
+//! libraries), `stacks` (the stacks of a trace), `tally` (sums and measures), `ledger` (a trace read once), `live` (what is live at several moments), `pinned` (holes, by simulation), `labels`
+//! (names of rows), `rows` (groups of sites), `matching` (rows of two recordings), `tree` (trees and folded lines), `analysis` (all of it for one trace), `table` (what is printed),
 //! `arguments`, `condition` (of `--fail-if`), `diff` (two recordings compared),
 //! `pprof` (an export).
 
@@ -12,8 +12,10 @@ mod condition;
 pub mod diff;
 mod frame;
 mod internal;
+mod labels;
 mod ledger;
 mod live;
+mod matching;
 mod pinned;
 pub mod pprof;
 mod rows;
@@ -26,9 +28,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use heapwright_host::files::ensure_rereadable;
+use heapwright_recording::Printed;
 use heapwright_recording::source::Source;
 use heapwright_show::number;
-use heapwright_show::output::warn_of_damage;
 use heapwright_show::{terminal, usage};
 
 pub use self::analysis::{Analysis, Json, Query};
@@ -52,6 +54,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         options.python = arguments.python;
         options.marked = arguments.marked;
         options.times = matches!(arguments.at, Moment::Time(_));
+        if arguments.json || arguments.folded {
+            options.printed = Printed::ToErrors;
+        }
     })?;
     if arguments.by == Measure::Pinned {
         ensure_rereadable(&source.trace)?;
@@ -65,7 +70,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         analysis.find_pinned(&source.trace)?;
     }
-    warn_of_damage(&source.trace, analysis.damage.as_ref());
+    analysis.warn(&source.trace);
     if arguments.folded {
         let lines = tree::folded(&analysis, arguments.by);
         lines.iter().for_each(|line| heapwright_show::println!("{line}"));

@@ -7,11 +7,15 @@ use heapwright_host::names::Shown;
 use heapwright_simulate::choice::open;
 use heapwright_trace::{Event, LiveBlocks, Reader, SiteId};
 
+use crate::tally::{deviation, square};
+
 /// Live requested bytes by call site.
 #[derive(Default)]
 pub struct Live {
     /// By [`slot`].
     bytes: Vec<u64>,
+    /// The sum of the squared sizes of the blocks that have a site.
+    squares: u128,
     /// The slot and the size of each live block.
     blocks: LiveBlocks<(u32, u64)>,
 }
@@ -21,14 +25,24 @@ fn slot(site: Option<SiteId>) -> usize {
     site.map_or(0, |site| site.index() as usize + 1)
 }
 
+/// Returns what a block adds to the squares.
+fn sampled_square(slot: usize, size: u64) -> u128 {
+    if slot > 0 { square(size) } else { 0 }
+}
+
 impl Live {
     /// Returns the live bytes of a site.
     pub fn of(&self, site: Option<SiteId>) -> u64 {
         self.bytes.get(slot(site)).copied().unwrap_or(0)
     }
 
+    /// Returns the standard deviation of the estimate of all bytes, where one request in `every` has a site.
+    pub fn deviation(&self, every: u64) -> f64 {
+        deviation(self.squares, every)
+    }
+
     /// Reads a trace and calls `take` with the index of each moment and what is live then. Moments are numbers of
-    /// events, in ascending order; those behind the end of the trace are left out. Takes time that is linear in the
+    /// calls of the program, in ascending order; those behind the end of the trace are left out. Takes time that is linear in the
     /// number of events, and memory that is linear in the number of live blocks.
     ///
     /// # Errors
@@ -41,8 +55,8 @@ impl Live {
     fn follow(trace: &mut Reader<'_>, moments: &[u64], take: &mut impl FnMut(usize, &Live)) -> Result<()> {
         let mut live = Live::default();
         for (at, &moment) in moments.iter().enumerate() {
-            while trace.events_read() < moment {
-                let Some(event) = trace.next_event()? else { return Ok(()) };
+            while trace.calls_read() < moment {
+                let Some(event) = trace.next_call()? else { return Ok(()) };
                 live.change(&event, trace.site());
             }
             take(at, &live);
@@ -69,12 +83,14 @@ impl Live {
         }
         // Only absurd sizes of damaged traces wrap.
         self.bytes[at] = self.bytes[at].wrapping_add(size);
+        self.squares = self.squares.wrapping_add(sampled_square(at, size));
         self.blocks.insert(block, (at as u32, size));
     }
 
     fn remove(&mut self, block: u64) {
         if let Some((_, (at, size))) = self.blocks.remove(block) {
             self.bytes[at as usize] = self.bytes[at as usize].wrapping_sub(size);
+            self.squares = self.squares.wrapping_sub(sampled_square(at as usize, size));
         }
     }
 }
@@ -101,6 +117,11 @@ mod tests {
         let mut found = Vec::new();
         let take = &mut |at: usize, live: &Live| found.push((at, live.of(Some(f)), live.of(Some(g)), live.of(None)));
         Live::follow(&mut trace, &[0, 1, 2, 3, 4, 9], take).unwrap();
+        let mut live = Live::default();
+        live.add(1, 30, Some(f));
+        live.add(2, 1000, None);
+        live.add(3, 40, Some(g));
+        assert!((live.deviation(2) - 50.0 * 2.0_f64.sqrt()).abs() < 1e-9, "what has no site is in no estimate");
         let expected = [(0, 0, 0, 0), (1, 10, 0, 0), (2, 10, 0, 7), (3, 0, 30, 7), (4, 0, 0, 7)];
         assert_eq!(found, expected, "the last moment is behind the end");
     }

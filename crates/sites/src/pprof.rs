@@ -32,7 +32,7 @@ const USUAL: &str = "inuse_space";
 /// # Errors
 /// When `out` cannot be written.
 pub fn write(analysis: &Analysis, out: impl Write) -> io::Result<u64> {
-    let mut profile = Profile::default();
+    let mut profile = Profile { names: analysis.stacks.function_names(), ..Profile::default() };
     profile.strings.number("");
     for (name, unit, _) in VALUES {
         let value_type = profile.value_type(name, unit);
@@ -56,6 +56,8 @@ pub fn write(analysis: &Analysis, out: impl Write) -> io::Result<u64> {
 struct Profile {
     message: Message,
     strings: Strings,
+    /// The name of the function of each frame. Tools add up what functions of one name have, whatever their files.
+    names: Vec<String>,
     /// Numbers of functions, by name and file.
     functions: HashMap<(u64, u64), u64>,
     /// Whether a frame's location has been written, by the frame's number.
@@ -91,7 +93,7 @@ impl Profile {
             return;
         }
         let mut line = Message::default();
-        line.number(1, self.function(frame));
+        line.number(1, self.function(number, frame));
         line.number(2, frame.line.unwrap_or(0).into());
         let mut location = Message::default();
         location.number(1, u64::from(number) + 1);
@@ -99,8 +101,9 @@ impl Profile {
         self.message.bytes(4, &location.0);
     }
 
-    fn function(&mut self, frame: &Frame) -> u64 {
-        let name = self.strings.number(&frame.function);
+    fn function(&mut self, frame_number: u32, frame: &Frame) -> u64 {
+        let name = self.strings.number(&self.names[frame_number as usize]);
+        let own = self.strings.number(&frame.function);
         let file = self.strings.number(frame.file.as_deref().or(frame.module.as_deref()).unwrap_or(""));
         let next = self.functions.len() as u64 + 1;
         let number = *self.functions.entry((name, file)).or_insert(next);
@@ -108,7 +111,7 @@ impl Profile {
             let mut function = Message::default();
             function.number(1, number);
             function.number(2, name);
-            function.number(3, name);
+            function.number(3, own);
             function.number(4, file);
             self.message.bytes(5, &function.0);
         }

@@ -7,6 +7,7 @@ use heapwright_trace::SiteId;
 use serde::Serialize;
 
 use crate::frame::Frame;
+use crate::labels;
 use crate::ledger::{Key, Ledger, Split};
 use crate::stacks::Stacks;
 use crate::tally::{Amount, Measure, Tally};
@@ -53,25 +54,31 @@ impl Group {
         }
     }
 
-    /// Returns the name that the blocks of a key have in common with others.
+    /// Returns what the blocks of a key have in common with others.
     fn name_of(self, key: Key, stacks: &Stacks) -> Name {
         let innermost = || stacks.innermost(key.site);
-        let unknown = || "(unknown)".to_owned();
         match self {
-            Group::Function => Name::Frame(Frame { line: None, file: None, ..innermost().clone() }),
+            Group::Function => Name::Frame(innermost().whole_function()),
             Group::Line => Name::Frame(innermost().clone()),
             Group::Stack => Name::Stack(stacks.numbers(key.site).into()),
-            Group::File => {
-                let Frame { file, module, .. } = innermost();
-                Name::Text(file.clone().or_else(|| module.clone()).unwrap_or_else(unknown))
-            }
-            Group::Module => Name::Text(innermost().module.clone().unwrap_or_else(unknown)),
+            Group::File => Name::Frame(innermost().without_function()),
+            Group::Module => Name::Text(innermost().module.clone().unwrap_or_else(|| "(unknown)".to_owned())),
             Group::Thread | Group::Size => Name::Number(key.part),
+        }
+    }
+
+    /// Returns the frames that a site adds to what its row is named by.
+    fn frames_of(self, site: Option<SiteId>, stacks: &Stacks) -> Vec<Frame> {
+        match self {
+            Group::Function | Group::Line => vec![stacks.innermost(site).clone()],
+            Group::Stack => stacks.frames(site).cloned().collect(),
+            Group::File => vec![stacks.innermost(site).without_function()],
+            Group::Module | Group::Thread | Group::Size => Vec::new(),
         }
     }
 }
 
-/// What identifies a row.
+/// What identifies a row in its trace.
 #[derive(PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Name {
     Frame(Frame),
@@ -82,10 +89,11 @@ enum Name {
 
 /// A row: the blocks of some call sites.
 pub struct Row {
-    /// What identifies the row in any recording: functions without their lines and modules.
-    pub key: String,
     /// What the blocks have in common.
     pub name: String,
+    /// What rows for functions, lines, stacks and files are named by, the innermost frame first: what all blocks of the
+    /// row have in common. Empty for others.
+    pub named_by: Vec<Frame>,
     /// The stack of the site that has most of the measure, the innermost frame first; empty for threads and sizes.
     pub stack: Vec<Frame>,
     /// The number of sites.
@@ -94,6 +102,8 @@ pub struct Row {
     pub tally: Tally,
     /// The sums of the sample.
     pub sampled: Tally,
+    /// One block in this many is in the sample; 1 where the sums are exact.
+    pub every: u64,
 }
 
 /// Returns the rows of a ledger, as [`Measure::most_first`] orders them, then by name. `every` is the sampling period
@@ -105,7 +115,9 @@ pub fn rows(ledger: &Ledger, stacks: &Stacks, group: Group, measure: Measure, ev
     let mut groups: HashMap<Name, Merged> = HashMap::new();
     for (key, tally) in &ledger.tallies {
         if key.site.is_some() || every == 1 {
-            groups.entry(group.name_of(*key, stacks)).or_default().add(key.site, tally, measure);
+            let merged = groups.entry(group.name_of(*key, stacks)).or_default();
+            merged.add(key.site, tally, measure);
+            merged.name(|| group.frames_of(key.site, stacks));
         }
     }
     let mut rows: Vec<(Name, Row)> = groups
@@ -113,22 +125,21 @@ pub fn rows(ledger: &Ledger, stacks: &Stacks, group: Group, measure: Measure, ev
         .map(|(name, merged)| {
             let stack: Vec<Frame> =
                 if by_thread_or_size { Vec::new() } else { stacks.frames(merged.most).cloned().collect() };
-            let Merged { sampled, sites, .. } = merged;
-            let row = Row {
-                key: key(&name, &stack),
-                name: shown(&name, &stack),
-                stack,
-                sites,
-                tally: sampled.scaled(every),
-                sampled,
-            };
+            let Merged { sampled, sites, named_by, .. } = merged;
+            let row =
+                Row { name: text_of(&name), named_by, stack, sites, tally: sampled.scaled(every), sampled, every };
             (name, row)
         })
         .collect();
     rows.sort_by(|(one_name, one), (other_name, other)| {
         measure.most_first(&one.tally, &other.tally).then_with(|| one_name.cmp(other_name))
     });
-    rows.into_iter().map(|(_, row)| row).collect()
+    let mut rows: Vec<Row> = rows.into_iter().map(|(_, row)| row).collect();
+    let names = labels::of(rows.iter().map(|row| row.named_by.as_slice()));
+    for (row, name) in rows.iter_mut().zip(names).filter(|(row, _)| !row.named_by.is_empty()) {
+        row.name = name;
+    }
+    rows
 }
 
 /// The sums of a group while it is gathered.
@@ -139,6 +150,8 @@ struct Merged {
     /// The site that has most of the measure, and how much.
     most: Option<SiteId>,
     amount: u64,
+    /// What all sites have in common.
+    named_by: Vec<Frame>,
 }
 
 impl Merged {
@@ -150,29 +163,24 @@ impl Merged {
         self.sites += 1;
         self.sampled.merge(tally);
     }
-}
 
-/// Returns what identifies a row in any recording.
-fn key(name: &Name, stack: &[Frame]) -> String {
-    match name {
-        Name::Frame(Frame { function, file, line, .. }) => match (file, line) {
-            (Some(file), Some(line)) => format!("{function} {file}:{line}"),
-            _ => function.clone(),
-        },
-        Name::Stack(_) => stack.iter().map(|frame| frame.function.as_str()).collect::<Vec<_>>().join(";"),
-        Name::Text(text) => text.clone(),
-        Name::Number(number) => number.to_string(),
+    /// Keeps of the frames that name the row what the latest site has in common with the others.
+    fn name(&mut self, frames: impl FnOnce() -> Vec<Frame>) {
+        let frames = frames();
+        if self.sites == 1 {
+            self.named_by = frames;
+        } else {
+            self.named_by.iter_mut().zip(&frames).for_each(|(frame, other)| frame.keep_common(other));
+        }
     }
 }
 
-/// Returns the name of a row whose heaviest stack is `stack`.
-fn shown(name: &Name, stack: &[Frame]) -> String {
-    match (name, stack.first()) {
-        (Name::Frame(_), Some(frame)) => frame.to_string(),
-        (Name::Frame(frame), None) => frame.to_string(),
-        (Name::Stack(_), _) => stack.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ← "),
-        (Name::Text(text), _) => text.clone(),
-        (Name::Number(number), _) => number.to_string(),
+/// Returns the name of a row that no frame names.
+fn text_of(name: &Name) -> String {
+    match name {
+        Name::Frame(_) | Name::Stack(_) => String::new(),
+        Name::Text(text) => text.clone(),
+        Name::Number(number) => number.to_string(),
     }
 }
 
@@ -189,7 +197,7 @@ pub struct JsonRow {
     rounding_bytes: u64,
     /// Bytes of holes; 0 unless sorted by them.
     pinned_bytes: u64,
-    /// The standard deviation of the bytes held; `None` unless the trace is sampled.
+    /// The standard deviation of the bytes held; `None` where they are exact.
     held_deviation: Option<f64>,
     leaked_deviation: Option<f64>,
     churn_deviation: Option<f64>,
@@ -209,9 +217,9 @@ impl From<&Amount> for JsonAmount {
 }
 
 impl JsonRow {
-    /// Returns the row of a trace with this sampling period.
-    pub fn of(row: &Row, every: u64) -> JsonRow {
-        let deviation = |measure: Measure| measure.deviation(&row.sampled, every);
+    /// Returns the row as it is written.
+    pub fn of(row: &Row) -> JsonRow {
+        let deviation = |measure: Measure| measure.deviation(&row.sampled, row.every);
         JsonRow {
             name: row.name.clone(),
             stack: row.stack.iter().map(ToString::to_string).collect(),

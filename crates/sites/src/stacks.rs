@@ -6,6 +6,7 @@ use heapwright_trace::{Reader, SiteId};
 
 use crate::frame::Frame;
 use crate::internal::is_internal;
+use crate::labels;
 
 /// Which frames a stack keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +51,35 @@ impl Stacks {
     /// Returns the innermost frame of a site.
     pub fn innermost(&self, site: Option<SiteId>) -> &Frame {
         self.frame(self.numbers(site)[0])
+    }
+
+    /// Returns the name of the function of each frame, by its number. Functions of one name in several files have the
+    /// file behind it.
+    pub fn function_names(&self) -> Vec<String> {
+        let mut numbers: HashMap<Frame, usize> = HashMap::new();
+        let mut functions: Vec<Frame> = Vec::new();
+        let mut function_of = |frame: &Frame| {
+            let module = frame.module.clone().filter(|_| frame.file.is_none());
+            let function = Frame { line: None, module, ..frame.clone() };
+            *numbers.entry(function).or_insert_with_key(|function| {
+                functions.push(function.clone());
+                functions.len() - 1
+            })
+        };
+        let by_frame: Vec<usize> = self.frames.iter().map(&mut function_of).collect();
+        let labels = labels::of(functions.iter().map(std::slice::from_ref));
+        let mut times: HashMap<&str, usize> = HashMap::new();
+        functions.iter().for_each(|frame| *times.entry(&frame.function).or_default() += 1);
+        let name = |at: usize| {
+            let function = &functions[at].function;
+            if times[function.as_str()] > 1 { labels[at].clone() } else { function.clone() }
+        };
+        by_frame.into_iter().map(name).collect()
+    }
+
+    /// Returns the texts of frames by their numbers; no two of them are equal if the frames' files or modules differ.
+    pub fn labels(&self, numbers: &[u32]) -> Vec<String> {
+        labels::of(numbers.iter().map(|&number| std::slice::from_ref(self.frame(number))))
     }
 
     /// Returns the frame of a number.

@@ -18,6 +18,10 @@ const LEAST_NAME: usize = 40;
 /// Width of the columns of figures, about.
 const FIGURES: usize = 90;
 
+/// What a snapshot does not say.
+pub const SNAPSHOT: &str =
+    "A snapshot: what is held is known; never freed, temporary, calls and churn say nothing about the program.";
+
 /// Returns what was read, in one line: events, and the totals of all blocks.
 pub fn heading(analysis: &Analysis) -> String {
     let Analysis { file, ledger, .. } = analysis;
@@ -38,14 +42,14 @@ pub fn heading(analysis: &Analysis) -> String {
 /// Prints the rows, the first of `all`, with what precedes and follows them.
 pub fn print(analysis: &Analysis, arguments: &Arguments, rows: &[Row], all: usize) {
     heapwright_show::println!("{}\n", terminal::fitted(&heading(analysis)));
-    heapwright_show::print!("{}", table(analysis, arguments, rows));
+    heapwright_show::print!("{}", table(arguments, rows));
     heapwright_show::println!();
     notes(analysis, rows, all).iter().for_each(|note| {
         heapwright_show::println!("{}", terminal::wrapped(note, terminal::width()));
     });
 }
 
-fn table(analysis: &Analysis, arguments: &Arguments, rows: &[Row]) -> Table {
+fn table(arguments: &Arguments, rows: &[Row]) -> Table {
     let held = if arguments.at == crate::Moment::Peak { "held at peak" } else { "held then" };
     let name_side = if matches!(arguments.group, Group::Thread | Group::Size) { Side::Right } else { Side::Left };
     let mut table = Table::aligned([
@@ -64,8 +68,7 @@ fn table(analysis: &Analysis, arguments: &Arguments, rows: &[Row]) -> Table {
     let width = width_of_names();
     for (position, row) in rows.iter().enumerate() {
         let tally = &row.tally;
-        let every = if row.stack.is_empty() { 1 } else { analysis.every };
-        let deviation = Measure::Held.deviation(&row.sampled, every);
+        let deviation = Measure::Held.deviation(&row.sampled, row.every);
         table.row([
             Cell::from((position + 1).to_string()),
             bytes(tally.held.bytes).into(),
@@ -111,7 +114,7 @@ fn notes(analysis: &Analysis, rows: &[Row], all: usize) -> Vec<String> {
         let more = counted((all - rows.len()) as u64, "more row");
         notes.push(format!("{more}: `--limit 0` shows all."));
     }
-    if analysis.every > 1 {
+    if rows.iter().any(|row| row.every > 1) {
         let every = analysis.every;
         notes.push(format!(
             "One request in {every} has a stack: rows are estimates, ± is the standard deviation of what is held."
@@ -122,10 +125,7 @@ fn notes(analysis: &Analysis, rows: &[Row], all: usize) -> Vec<String> {
         notes.push(format!("Without a stack: {without}."));
     }
     if analysis.is_snapshot {
-        notes.push(
-            "A snapshot: what is held is known; never freed, temporary, calls and churn say nothing about the program."
-                .to_owned(),
-        );
+        notes.push(SNAPSHOT.to_owned());
     } else if analysis.ledger.total.live.blocks > 0 {
         notes.push("Blocks never freed may still be reachable; the recording does not show it.".to_owned());
     }

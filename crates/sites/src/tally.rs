@@ -52,11 +52,17 @@ impl Amount {
     /// Returns the standard deviation of the estimated bytes: `sqrt(sum of squares * n * (n - 1))` with `n = every`,
     /// the Horvitz-Thompson estimator's.
     fn deviation(&self, every: u64) -> f64 {
-        (self.squares as f64 * every as f64 * every.saturating_sub(1) as f64).sqrt()
+        deviation(self.squares, every)
     }
 }
 
-fn square(size: u64) -> u128 {
+/// Returns the standard deviation of an estimate from the squares of what was sampled, one in `every`.
+pub fn deviation(squares: u128, every: u64) -> f64 {
+    (squares as f64 * every as f64 * every.saturating_sub(1) as f64).sqrt()
+}
+
+/// Returns the square of a size.
+pub fn square(size: u64) -> u128 {
     u128::from(size) * u128::from(size)
 }
 

@@ -65,6 +65,16 @@ impl Node {
     }
 }
 
+impl Drop for Node {
+    /// Drops the nodes below one after the other: a stack may be deeper than the memory for calls in calls allows.
+    fn drop(&mut self) {
+        let mut pending: Vec<Node> = std::mem::take(&mut self.next).into_values().collect();
+        while let Some(mut node) = pending.pop() {
+            pending.extend(std::mem::take(&mut node.next).into_values());
+        }
+    }
+}
+
 /// Returns a line for each node with at least `least`: its value as `show` formats it, its share, and its frame. The
 /// only successor of a node stands at the node's depth behind an arrow. Lines are cut where the terminal ends.
 pub fn lines(root: &Node, stacks: &Stacks, least: u64, show: &dyn Fn(u64) -> String) -> Vec<String> {
@@ -90,11 +100,25 @@ pub fn lines(root: &Node, stacks: &Stacks, least: u64, show: &dyn Fn(u64) -> Str
 /// Returns a folded line per stack, as flame graphs are drawn from: frames from the outermost on, then the value.
 pub fn folded(analysis: &Analysis, measure: Measure) -> Vec<String> {
     let mut folded: BTreeMap<String, u64> = BTreeMap::new();
+    let names = analysis.stacks.function_names();
     for (site, tally) in analysis.sites() {
-        let frames = analysis.stacks.frames(site).rev().map(|frame| frame.function.shown().replace(';', ":"));
+        let numbers = analysis.stacks.numbers(site).iter().rev();
+        let frames = numbers.map(|&number| names[number as usize].shown().replace(';', ":"));
         let sum = folded.entry(frames.collect::<Vec<_>>().join(";")).or_default();
         *sum = sum.saturating_add(measure.of(&tally));
     }
     folded.retain(|_, value| *value > 0);
     folded.into_iter().map(|(stack, value)| format!("{stack} {value}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_may_be_as_deep_as_a_stack() {
+        let mut root = Node::default();
+        root.add(0..1_000_000, 7);
+        drop(root);
+    }
 }

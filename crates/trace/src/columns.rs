@@ -160,9 +160,16 @@ pub(crate) struct Cursor {
     sizes: Column,
     distances: Column,
     rest: Column,
+    /// Changes of threads that were decoded, of all frames.
+    changes: u64,
 }
 
 impl Cursor {
+    /// Returns how many of the events of all frames were changes of threads.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
     /// Replaces the events by those of a frame: its contents and its event count.
     pub(crate) fn refill(&mut self, events: u32, contents: &[u8]) -> Result<(), Fault> {
         self.clear();
@@ -231,7 +238,10 @@ impl Cursor {
                 Event::Resize { block, becomes: *next - 1, size: self.size()? }
             }
             FREE => Event::Free { block: self.block(*next)? },
-            THREAD => Event::Thread { thread: self.rest.number()? },
+            THREAD => {
+                self.changes += 1;
+                Event::Thread { thread: self.rest.number()? }
+            }
             FAILED => Event::Failed { size: self.size()?, align: self.align()? },
             _ => return Err(Fault::Event),
         };

@@ -150,6 +150,24 @@ impl<'r> Reader<'r> {
         self.next_event
     }
 
+    /// Returns the number of calls of the program that have been read: events without changes of threads.
+    pub fn calls_read(&self) -> u64 {
+        self.next_event - self.events.changes()
+    }
+
+    /// Returns the next event that is a call of the program; `None` at the end.
+    ///
+    /// # Errors
+    /// The errors of [`Reader::next_event`].
+    pub fn next_call(&mut self) -> Result<Option<Event>, ReadError> {
+        loop {
+            match self.next_event()? {
+                Some(event) if !event.is_call() => {}
+                event => return Ok(event),
+            }
+        }
+    }
+
     /// Returns the number of bytes of the file that have been read.
     pub fn bytes_read(&self) -> u64 {
         self.frames.position()
@@ -379,7 +397,7 @@ impl<'r> Reader<'r> {
         let Some(header) = self.frames.next_header()? else {
             self.ended = true;
             if self.on_damage == OnDamage::End {
-                self.damage = Some(ReadError::Unfinished { events: self.next_event });
+                self.damage = Some(ReadError::Unfinished { events: self.calls_read() });
             }
             return Ok(());
         };
@@ -398,7 +416,7 @@ impl<'r> Reader<'r> {
         (self.ended, self.finished) = (true, true);
         if self.on_damage == OnDamage::End {
             let behind = self.frames.count_rest()?.saturating_sub(AFTER_INDEX);
-            self.damage = (behind > 0).then_some(ReadError::Followed { bytes: behind, events: self.next_event });
+            self.damage = (behind > 0).then_some(ReadError::Followed { bytes: behind, events: self.calls_read() });
         }
         Ok(())
     }
@@ -462,7 +480,7 @@ impl<'r> Reader<'r> {
     fn end(&mut self, stop: Stop) -> ReadError {
         self.ended = true;
         self.events.clear();
-        self.frames.error(stop, self.next_event)
+        self.frames.error(stop, self.calls_read())
     }
 }
 

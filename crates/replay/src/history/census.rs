@@ -13,10 +13,8 @@ use super::sites::{SiteUse, SiteUses};
 /// Policy-independent facts of a trace. A resize counts as a free and an allocation.
 #[derive(Clone, Debug)]
 pub struct Census {
-    /// The number of events, with changes of threads: the length of the trace in positions.
+    /// The number of events, which are the calls of the program: changes of threads are none.
     pub events: u64,
-    /// The number of events without changes of threads.
-    pub calls: u64,
     /// The highest block number plus 1.
     pub blocks: u64,
     /// The requested bytes of all live blocks, after each event.
@@ -70,7 +68,7 @@ impl Census {
     /// [`ReadError`]; a damaged trace has a census only if it is read [up to the damage](Reader::up_to_damage).
     pub fn take(trace: &mut Reader<'_>) -> Result<Census, ReadError> {
         let mut counting = Counting::new();
-        while let Some(event) = trace.next_event()? {
+        while let Some(event) = trace.next_call()? {
             counting.count(&event, trace.site());
             // Events before the first known time count as happening at the beginning.
             counting.times.push(trace.time().unwrap_or_default());
@@ -83,7 +81,6 @@ impl Counting {
     fn new() -> Counting {
         let census = Census {
             events: 0,
-            calls: 0,
             blocks: 0,
             requested: Series::new(Census::BUCKETS),
             peak_requested: (0, 0),
@@ -110,7 +107,6 @@ impl Counting {
         }
         let census = &mut self.census;
         census.events += 1;
-        census.calls += u64::from(event.is_call());
         census.requested.push(self.live);
         if self.live > census.peak_requested.0 {
             census.peak_requested = (self.live, census.events);
@@ -171,7 +167,7 @@ pub fn lives(trace: &mut Reader<'_>, blocks: impl IntoIterator<Item = u64>) -> R
 /// Sets the lives of some blocks. Compiled here, where code is optimised, and not where it is called.
 fn follow(trace: &mut Reader<'_>, lives: &mut HashMap<u64, Life, RandomState>) -> Result<(), ReadError> {
     let mut now = 0;
-    while let Some(event) = trace.next_event()? {
+    while let Some(event) = trace.next_call()? {
         let (removed, added) = blocks_of(&event);
         if let Some(life) = added.and_then(|block| lives.get_mut(&block)) {
             (life.born, life.site) = (now, trace.site());

@@ -108,7 +108,7 @@ impl History {
         detail: &Detail,
     ) -> Result<History, ReplayError> {
         let mut observer = Observer::new(model, outcome, census, detail)?;
-        while let Some(event) = trace.next_event()? {
+        while let Some(event) = trace.next_call()? {
             let exchange = extents::apply(&mut observer.simulation, &event, model.rules.header as usize);
             observer.record(exchange, trace.site());
         }

@@ -20,7 +20,7 @@ const isSampled = before.every > 1 || after.every > 1;
 
 function head() {
   const recording = ({ file, events }) => `${file}: ${grouped(events)} events`;
-  byId("recordings").textContent = `${recording(before)}; ${recording(after)}`;
+  byId("recordings").textContent = [`${recording(before)}; ${recording(after)}`, ...data.notes].join(". ");
   const sentence = (at) => {
     const [old, now] = [before.totals[at], after.totals[at]];
     const share = relative(old, now);

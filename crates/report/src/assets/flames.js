@@ -69,6 +69,8 @@ function holders(place, data, view) {
   const nodes = stacksFromOutside(data.tree);
   const roots = { outside: nodes[0] };
   const state = { measure: 0, direction: "outside", zoom: roots.outside, text: "" };
+  const isSampled = data.every > 1;
+  const ofWhat = isSampled ? "the estimate of all" : "all";
   const form = () => MEASURES[data.measures[state.measure]][1];
   const value = (node) => node.values[state.measure];
   const stage = element("div", { class: "flames", role: "img", "aria-label": "Stacks as an icicle; the tables below have the same figures" });
@@ -76,9 +78,9 @@ function holders(place, data, view) {
   const tables = element("div", { class: "holder-tables" });
 
   function describe(node) {
-    const share = (whole) => percent(value(node) / Math.max(1, whole));
+    const share = (sum) => percent(value(node) / Math.max(1, sum));
     const ofZoom = state.zoom.parent === null ? "" : `, ${share(value(state.zoom))} of ${state.zoom.name}`;
-    docked.textContent = `${node.name}: ${form()(value(node))}, ${share(value(roots[state.direction]))} of all${ofZoom}`;
+    docked.textContent = `${node.name}: ${form()(value(node))}, ${share(value(roots[state.direction]))} of ${ofWhat}${ofZoom}`;
   }
 
   function summarize() {
@@ -86,7 +88,7 @@ function holders(place, data, view) {
     if (state.text === "") return describe(state.zoom);
     const matches = found(root, state.text);
     const sum = matches.reduce((sum, node) => sum + value(node), 0);
-    docked.textContent = `“${state.text}” is in ${plural(matches.length, "stack part")} with ${form()(sum)}, ${percent(sum / Math.max(1, value(root)))} of all`;
+    docked.textContent = `“${state.text}” is in ${plural(matches.length, "stack part")} with ${form()(sum)}, ${percent(sum / Math.max(1, value(root)))} of ${ofWhat}`;
   }
 
   function part(node, left, width, depth, isAbove) {
@@ -140,13 +142,13 @@ function holders(place, data, view) {
   /** Shows what was held at the chosen moment. */
   function showMoment() {
     const at = nearestMoment(data.moments, view.moment);
-    const { event, held } = data.moments.rows[at];
+    const { event, held, deviation } = data.moments.rows[at];
     const isPeak = at === data.moments.peak;
     holdAt(nodes, data, at);
     delete roots.inside;
     if (state.direction === "inside") roots.inside = stacksFromInside(roots.outside);
     if (state.direction === "inside" || value(state.zoom) === 0) state.zoom = roots[state.direction];
-    moment.textContent = `Held ${isPeak ? "at the peak, " : ""}after ${view.say(event)}: ${bytes(held)}`;
+    moment.textContent = `Held ${isPeak ? "at the peak, " : ""}after ${view.say(event)}: ${bytes(held)}${isSampled ? ` ± ${bytes(deviation)}, an estimate from one request in ${data.every}` : ""}`;
     if (state.measure === 0) draw();
     else measures.querySelector("button").click();
   }

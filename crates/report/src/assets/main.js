@@ -1,7 +1,7 @@
 // Puts the page together.
 
 const data = JSON.parse(byId("data").textContent);
-const view = new View(data.trace.positions, data.trace.clock && new Clock(data.trace.clock, data.trace.positions));
+const view = new View(data.trace.events, data.trace.clock && new Clock(data.trace.clock, data.trace.events));
 const best = data.policies.reduce((least, policy) => (policy.peak_heap < least.peak_heap ? policy : least));
 
 function head() {
@@ -253,7 +253,7 @@ async function everything() {
   parts(byId("heap-parts"), data.policies, data.real.rows);
   real();
   predicted();
-  pinned(byId("pinned"), data.policies, data.trace.positions);
+  pinned(byId("pinned"), data.policies, data.trace.events);
   holeSizes(byId("hole-sizes"), data.policies);
   blockSizes(byId("block-sizes"), data);
   overTime();

@@ -36,7 +36,7 @@ fn file(folder: &Path, picture: &str) -> PathBuf {
 
 /// Writes every plot into `folder`, none of them over one of `sources`; returns how many there are.
 pub fn write_all(folder: &Path, report: &Report, maps: &[Planes], sources: &[&Path]) -> Result<usize> {
-    let events = report.trace.positions;
+    let events = report.trace.events;
     let mut pictures = over_time(report, Across::events(events), "");
     if let Some(clock) = &report.trace.clock {
         pictures.extend(over_time(report, Across::time(events, clock), "-by-time"));

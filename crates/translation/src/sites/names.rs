@@ -167,6 +167,12 @@ fn by_debug_information(loader: &Loader, address: u64) -> Option<String> {
             places.remove(INNERMOST);
         }
     }
+    // The symbol names the outermost function. Debug information of GCC has no more of a lambda than this.
+    if let Some(place) = places.last_mut().filter(|place| place.starts_with("operator() "))
+        && let Some(symbol) = by_symbol(loader, address)
+    {
+        *place = place.replacen("operator()", &symbol, 1);
+    }
     (!places.is_empty()).then(|| places.join(" in "))
 }
 

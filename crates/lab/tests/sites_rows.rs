@@ -1,0 +1,266 @@
+//! The rows of `heapwright sites` and `heapwright diff`: which blocks are together, how rows are named, and what is said
+//! where the figures are not those of the whole program.
+
+mod common;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use common::{compiled, heapwright};
+use heapwright_trace::import::SNAPSHOT;
+use heapwright_trace::{About, Kind, Writer};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Writes a trace in which each stack requests as many blocks of 100 bytes as it is given; a frame is its text and name.
+fn trace_of(path: &Path, about: &About, stacks: &[(&[(&str, &str)], u64)]) {
+    let mut writer = Writer::new(File::create(path).unwrap(), about).unwrap();
+    for (frames, blocks) in stacks {
+        let texts: Vec<&str> = frames.iter().map(|(text, _)| *text).collect();
+        let site = writer.define_site(&texts).unwrap();
+        for _ in 0..*blocks {
+            writer.from_site(site).unwrap();
+            writer.allocate(Kind::Malloc, 100, 16).unwrap();
+        }
+    }
+    for (text, name) in stacks.iter().flat_map(|(frames, _)| *frames) {
+        writer.name_frame(text, name).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+fn run(words: &[&str], traces: &[&Path]) -> Output {
+    let output = heapwright().arg(words[0]).args(traces).args(&words[1..]).output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn json(words: &[&str], traces: &[&Path]) -> Value {
+    serde_json::from_slice(&run(&[words, &["--json", "--limit", "0"]].concat(), traces).stdout).unwrap()
+}
+
+/// Returns the names of the rows.
+fn names(words: &[&str], traces: &[&Path]) -> Vec<String> {
+    let results = json(words, traces)["results"].take();
+    let mut names: Vec<String> =
+        results.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect();
+    names.sort();
+    names
+}
+
+/// A program of which two builds differ in lines, folders and name.
+fn build(folder: &Path, build: &str, line: u32) -> PathBuf {
+    let path = folder.join(format!("{build}.hwt"));
+    let text = |number: u32| format!("{build}+{number:#x}");
+    let at = |function: &str, line: u32| format!("{function}:{line}");
+    let python = |file: &str| format!("python:/opt/{build}/{file}:<module>:{line}");
+    let frames = [
+        (text(1), at("helper a.cpp", line)),
+        (text(2), at("helper b.cpp", line + 20)),
+        (text(3), at("grow g.c", line + 5)),
+        (text(4), at("grow g.c", line + 9)),
+        (text(5), at("operator() l.cpp", line)),
+        (text(6), at("operator() l.cpp", line + 3)),
+        (text(7), at("operator() m.cpp", line)),
+        (python("json/__init__.py"), at("<module> __init__.py", line)),
+        (python("re/__init__.py"), at("<module> __init__.py", line)),
+        (python("os.py"), at("<module> os.py", line)),
+    ];
+    let frames: Vec<[(&str, &str); 1]> = frames.iter().map(|(text, name)| [(text.as_str(), name.as_str())]).collect();
+    let stacks: Vec<(&[(&str, &str)], u64)> = frames.iter().map(|frame| (&frame[..], u64::from(line))).collect();
+    trace_of(&path, &About::of_program(build), &stacks);
+    path
+}
+
+#[test]
+fn functions_of_one_name_have_a_row_per_file() {
+    let folder = TempDir::new().unwrap();
+    let trace = build(folder.path(), "one", 10);
+    let expected = [
+        "<module> json/__init__.py:10",
+        "<module> os.py:10",
+        "<module> re/__init__.py:10",
+        // Two lines: neither is that of all blocks.
+        "grow g.c",
+        "helper a.cpp:10",
+        "helper b.cpp:30",
+        // Nothing but the line tells two lambdas of a file apart.
+        "operator() l.cpp:10",
+        "operator() l.cpp:13",
+        "operator() m.cpp:10",
+    ];
+    assert_eq!(names(&["sites"], &[&trace]), expected);
+    let files = ["a.cpp", "b.cpp", "g.c", "json/__init__.py", "l.cpp", "m.cpp", "os.py", "re/__init__.py"];
+    assert_eq!(names(&["sites", "--group", "file"], &[&trace]), files);
+    let folded = String::from_utf8(run(&["sites", "--folded"], &[&trace]).stdout).unwrap();
+    for line in ["helper a.cpp 1000", "helper b.cpp 1000", "grow 2000", "<module> re/__init__.py 1000"] {
+        assert!(folded.lines().any(|found| found == line), "{line}: {folded}");
+    }
+}
+
+#[test]
+fn rows_of_another_build_are_found_by_function_and_file() {
+    let folder = TempDir::new().unwrap();
+    let (before, after) = (build(folder.path(), "one", 10), build(folder.path(), "two", 12));
+    let rows = json(&["diff"], &[&before, &after])["results"].take();
+    for row in rows.as_array().unwrap() {
+        assert_eq!(row["state"], "", "{row}");
+        assert_eq!(row["after"]["churn"]["blocks"].as_u64().unwrap() % 12, 0, "{row}");
+    }
+    let expected = [
+        // The lines are not those of both builds.
+        "<module> json/__init__.py",
+        "<module> os.py",
+        "<module> re/__init__.py",
+        "grow g.c",
+        "helper a.cpp",
+        "helper b.cpp",
+        "operator() l.cpp",
+        "operator() m.cpp",
+    ];
+    assert_eq!(names(&["diff"], &[&before, &after]), expected);
+    let page = String::from_utf8(run(&["diff", "-o", "-"], &[&before, &after]).stdout).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"), "nothing but the page");
+}
+
+#[test]
+fn pprof_has_a_function_per_file() {
+    let Ok(tool) = Command::new("go").args(["tool", "-n", "pprof"]).output() else {
+        eprintln!("skipped: go is not installed");
+        return;
+    };
+    let folder = TempDir::new().unwrap();
+    let (trace, profile) = (build(folder.path(), "one", 10), folder.path().join("p.pb.gz"));
+    run(&["export", "--to", "pprof", "-o", profile.to_str().unwrap()], &[&trace]);
+    let mut tool = Command::new(String::from_utf8(tool.stdout).unwrap().trim());
+    let output = tool.args(["-top", "-nodefraction=0"]).arg(&profile).output().unwrap();
+    let table = String::from_utf8(output.stdout).unwrap();
+    for name in ["helper a.cpp", "helper b.cpp", "<module> re/__init__.py"] {
+        assert!(table.lines().any(|line| line.trim_end().ends_with(name)), "{name}: {table}");
+    }
+}
+
+/// A C++ program in whose debug information lambdas have no name of their own.
+#[test]
+fn lambdas_have_the_names_of_their_symbols() {
+    let folder = TempDir::new().unwrap();
+    let (source, program) = (folder.path().join("l.cpp"), folder.path().join("l"));
+    let text = "#include <cstdlib>\nvoid *volatile sink;\nint main() {\n\
+        auto one = [](int n) __attribute__((noinline)) { sink = malloc(n); };\n\
+        auto two = [](int n) __attribute__((noinline)) { sink = malloc(2 * n); };\n one(1000); two(1000); }\n";
+    fs::write(&source, text).unwrap();
+    let built = Command::new("c++").args(["-O1", "-g", "-fno-builtin", "-o"]).arg(&program).arg(&source).status();
+    if !built.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no compiler of C++");
+        return;
+    }
+    let output = heapwright().args(["sites", "--json", "--"]).arg(&program).output().unwrap();
+    let found = String::from_utf8(output.stdout).unwrap();
+    for name in
+        ["main::{lambda(int)#1}::operator()(int) const l.cpp:4", "main::{lambda(int)#2}::operator()(int) const l.cpp:5"]
+    {
+        assert!(found.contains(name), "{name}: {found}");
+    }
+}
+
+#[test]
+fn a_stack_may_be_deep() {
+    let folder = TempDir::new().unwrap();
+    let trace = folder.path().join("deep.hwt");
+    let texts: Vec<String> = (0..60_000).map(|number| format!("f{number}")).collect();
+    let frames: Vec<(&str, &str)> = texts.iter().map(|text| (text.as_str(), text.as_str())).collect();
+    trace_of(&trace, &About::default(), &[(&frames, 1)]);
+    for tree in ["--tree", "--tree=bottom-up"] {
+        let lines = String::from_utf8(run(&["sites", tree], &[&trace]).stdout).unwrap();
+        assert_eq!(lines.lines().count(), 60_002);
+    }
+}
+
+#[test]
+fn results_are_all_that_is_printed() {
+    let folder = TempDir::new().unwrap();
+    let source = "#include <stdlib.h>\n#include <stdio.h>\nvoid *volatile sink;\n\
+        int main(void) { sink = malloc(5000); puts(\"printed by the program\"); }\n";
+    let program = compiled(folder.path(), "p", source, &["-O1", "-g", "-fno-builtin", "-w"]);
+    for (words, result) in [
+        (&["sites", "--json"][..], "{"),
+        (&["sites", "--folded"], "_start"),
+        (&["report", "--no-real", "-p", "first", "-o", "-"], "<!doctype html>"),
+    ] {
+        let output = heapwright().args(words).arg("--").arg(&program).output().unwrap();
+        let (printed, said) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        assert!(output.status.success() && said.contains("printed by the program"), "{words:?}: {said}");
+        assert!(printed.contains(result) && !printed.contains("printed by the program"), "{words:?}: {printed}");
+    }
+    // A table is for people, and so is what the program prints.
+    let output = heapwright().arg("sites").arg("--").arg(&program).output().unwrap();
+    assert!(String::from_utf8(output.stdout).unwrap().contains("printed by the program"));
+}
+
+#[test]
+fn a_recording_that_ended_early_is_called_incomplete() {
+    let folder = TempDir::new().unwrap();
+    let frames: [&[(&str, &str)]; 1] = [&[("p+0x1", "work p.c:3")]];
+    let [whole, cut, snapshot] = ["whole", "cut", "snapshot"].map(|name| folder.path().join(format!("{name}.hwt")));
+    trace_of(&whole, &About::default(), &[(frames[0], 10)]);
+    let why = "its trace reached 16.0 MiB, the limit (--max-size)";
+    let mut about = About::default();
+    about.set("incomplete", why);
+    trace_of(&cut, &about, &[(frames[0], 5)]);
+    let mut about = About::default();
+    about.set(SNAPSHOT, "yes");
+    trace_of(&snapshot, &about, &[(frames[0], 5)]);
+
+    let said = |words: &[&str], traces: &[&Path]| String::from_utf8(run(words, traces).stderr).unwrap();
+    let expected = format!("cut.hwt is incomplete, the program went on: {why}\n");
+    for words in [&["sites"][..], &["sites", "--tree"], &["sites", "--folded"], &["sites", "--json"]] {
+        assert!(said(words, &[&cut]).ends_with(&expected), "{words:?}");
+        assert_eq!(said(words, &[&whole]), "");
+    }
+    assert_eq!(json(&["sites"], &[&cut])["trace"]["incomplete"], why);
+    assert_eq!(json(&["sites"], &[&whole])["trace"]["incomplete"], Value::Null);
+    let compared = json(&["diff"], &[&whole, &cut]);
+    assert_eq!((&compared["before"]["incomplete"], &compared["after"]["incomplete"]), (&Value::Null, &why.into()));
+    assert!(said(&["diff"], &[&whole, &cut]).ends_with(&expected));
+    let judged = |after: &Path| said(&["diff", "--fail-if", "leaked > 1GiB"], &[&whole, after]);
+    let warning = "conditions (--fail-if) compare the totals of an incomplete recording: cut.hwt";
+    assert!(judged(&cut).contains(warning), "{}", judged(&cut));
+    assert!(judged(&snapshot).contains("of a snapshot, which knows only what is held: snapshot.hwt"));
+    assert_eq!(judged(&whole), "");
+    let printed = String::from_utf8(run(&["diff"], &[&whole, &snapshot]).stdout).unwrap();
+    assert!(printed.contains("snapshot.hwt: A snapshot: what is held is known"), "{printed}");
+    let page = String::from_utf8(run(&["diff", "-o", "-"], &[&snapshot, &cut]).stdout).unwrap();
+    assert!(page.contains(&format!("cut.hwt: Incomplete, the program went on: {why}.")), "the page says it, too");
+    assert!(page.contains("snapshot.hwt: A snapshot"), "the page says it, too");
+}
+
+/// Half of the requests have a stack.
+#[test]
+fn what_is_exact_has_no_deviation() {
+    let folder = TempDir::new().unwrap();
+    let trace = folder.path().join("sampled.hwt");
+    let source = "#include <stdlib.h>\nvoid *volatile sink;\n\
+        int main(void) { for (int i = 0; i < 1000; ++i) sink = malloc(100); }\n";
+    let program = compiled(folder.path(), "p", source, &["-O1", "-g", "-fno-builtin", "-w"]);
+    let mut record = heapwright();
+    record.args(["record", "--sites=2", "-o"]).arg(&trace).arg("--").arg(program);
+    assert!(record.output().unwrap().status.success());
+    for group in ["thread", "size"] {
+        let printed = String::from_utf8(run(&["sites", "--group", group], &[&trace]).stdout).unwrap();
+        assert!(!printed.contains('±'), "{printed}");
+        let row = json(&["sites", "--group", group], &[&trace])["results"][0].take();
+        assert_eq!(row["held_deviation"], Value::Null);
+    }
+    assert!(String::from_utf8(run(&["sites"], &[&trace]).stdout).unwrap().contains('±'));
+    let page = String::from_utf8(run(&["report", "--no-real", "-p", "first", "-o", "-"], &[&trace]).stdout).unwrap();
+    let (_, data) = page.split_once(r#"<script type="application/json" id="data">"#).unwrap();
+    let data: Value = serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
+    let moments = &data["holders"]["moments"];
+    let peak = &moments["rows"][moments["peak"].as_u64().unwrap() as usize];
+    // Of n sampled blocks of 100 bytes.
+    let sampled = peak["held"].as_f64().unwrap() / 200.0;
+    let expected = 100.0 * (sampled * 2.0).sqrt();
+    let found = peak["deviation"].as_f64().unwrap();
+    assert!((found / expected - 1.0).abs() < 0.3, "{found} {expected}");
+}
