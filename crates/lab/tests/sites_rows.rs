@@ -1,5 +1,5 @@
-//! The rows of `heapwright sites` and `heapwright diff`: which blocks are together, how rows are named, and what is said
-//! where the figures are not those of the whole program.
+//! The rows of `heapwright sites` and `heapwright diff`: which blocks are together, how rows are named, and what is
+//! said where the figures are not those of the whole program.
 
 mod common;
 
@@ -13,7 +13,8 @@ use heapwright_trace::{About, Kind, Writer};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Writes a trace in which each stack requests as many blocks of 100 bytes as it is given; a frame is its text and name.
+/// Writes a trace in which each stack requests as many blocks of 100 bytes as it is given; a frame is its text and
+/// name.
 fn trace_of(path: &Path, about: &About, stacks: &[(&[(&str, &str)], u64)]) {
     let mut writer = Writer::new(File::create(path).unwrap(), about).unwrap();
     for (frames, blocks) in stacks {

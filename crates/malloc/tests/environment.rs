@@ -105,7 +105,7 @@ fn little_address_space_is_enough_and_room_is_left_in_it() {
     }
 }
 
-/// When the system refuses memory, all that is free serves whatever is requested, under every level.
+/// When the system refuses memory, all that is free serves blocks of any length, under every level.
 #[test]
 fn memory_that_was_freed_serves_other_lengths_where_there_is_no_more() {
     let program = compile("refill.c", &[]);

@@ -11,7 +11,7 @@ use cpp_demangle::{BorrowedSymbol, DemangleOptions};
 
 pub use self::perf_map::PerfMap;
 
-/// Characters of the longest name. Of what is longer so many characters stand, `…`, and a hash of the whole in eight
+/// Characters of the longest name. Of what is longer its first ones stand, `…`, and a hash of the whole in eight
 /// hexadecimal digits, which keeps names with one beginning apart.
 pub const LONGEST: usize = 200;
 

@@ -71,7 +71,7 @@ impl Code {
     }
 
     fn parts(&mut self) -> &mut [Range<usize>] {
-        // SAFETY: so many parts were written, and the borrow lives no longer than the pages.
+        // SAFETY: these parts were written, and the borrow lives no longer than the pages.
         unsafe { core::slice::from_raw_parts_mut(self.first.as_ptr(), self.count) }
     }
 

@@ -203,8 +203,8 @@ fn remarks(one: &Recorded) -> Vec<String> {
     remarks.extend(one.sampled.and_then(|sampled| of_sites(&who, sampled)));
     if one.is_hidden {
         remarks.push(format!(
-            "{who} is in a namespace of process numbers that is not seen from here: of its memory and of libraries that \
-             it loaded late, only what it noted itself is known"
+            "{who} is in a namespace of process numbers that is not seen from here: of its memory, and of libraries \
+             that it loaded late, only what it noted itself is known"
         ));
     }
     if one.stackless > 0 {

@@ -48,7 +48,7 @@ impl Copy {
     /// Reads what lies at `at`, below the data.
     pub(crate) fn read(&self, at: usize, buffer: &mut [u8]) {
         assert!(at + buffer.len() <= self.sections.layout.data, "only what lies below the data is copied");
-        // SAFETY: all below the data is there and nobody else's, and the buffer is no part of it.
+        // SAFETY: all below the data is there and no other thread's, and the buffer is no part of it.
         unsafe {
             self.sections.base().add(at).copy_to_nonoverlapping(NonNull::from(&mut *buffer).cast(), buffer.len())
         };

@@ -19,7 +19,7 @@ const COPIED_UNDER_THE_LOCK: usize = 4096;
 enum Resized {
     /// It is there, with its contents.
     At(Offset),
-    /// So many bytes of it are to be copied into another one, and it is to be freed.
+    /// The bytes that it `holds` are to be copied to `moved`, and it is to be freed.
     Uncopied { moved: Offset, holds: usize },
 }
 

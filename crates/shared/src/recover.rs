@@ -73,7 +73,7 @@ pub(crate) fn complete_blocks(sections: &Sections, prepare: Prepare<'_>) -> Resu
     Ok((engine, published))
 }
 
-/// Takes up a segment that nobody uses and which may be a sparse copy of one: `order` puts the engine in order, and
+/// Takes up a segment that no process uses and which may be a sparse copy of one: `order` puts the engine in order, and
 /// touches more only after it has called what it is given, which has it backed again.
 pub(crate) fn take_up(
     mapping: &Mapping,

@@ -252,8 +252,8 @@ fn a_handle_does_nothing_to_what_it_has_found_damaged() {
         let (block, other) = (heap.allocate(100).unwrap(), heap.allocate(100).unwrap());
         let blocks_begin = heap.blocks().unwrap()[0].offset.get();
         heap.check().unwrap();
-        // The last of the tables in front of the blocks is the metadata by which they are placed; before blocks in slabs
-        // there may be a gap.
+        // The last of the tables in front of the blocks is the metadata by which they are placed; before blocks in
+        // slabs there may be a gap.
         let file = fs::OpenOptions::new().write(true).open(spot.path()).unwrap();
         let damaged = if small == SmallBlocks::Slabs { blocks_begin - 8192 } else { 256 };
         file.write_all_at(&vec![0xA5; damaged as usize], blocks_begin - damaged).unwrap();

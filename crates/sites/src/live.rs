@@ -42,8 +42,8 @@ impl Live {
     }
 
     /// Reads a trace and calls `take` with the index of each moment and what is live then. Moments are numbers of
-    /// calls of the program, in ascending order; those behind the end of the trace are left out. Takes time that is linear in the
-    /// number of events, and memory that is linear in the number of live blocks.
+    /// calls of the program, in ascending order; those behind the end of the trace are left out. Takes time that is
+    /// linear in the number of events, and memory that is linear in the number of live blocks.
     ///
     /// # Errors
     /// When the trace cannot be read.

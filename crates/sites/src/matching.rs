@@ -22,7 +22,7 @@ pub struct Matched {
 enum Likeness {
     /// The file with all folders, and the module.
     Everything,
-    /// So many last names of the file's path.
+    /// The number of last names of the file's path.
     EndOfPath(usize),
     /// Nothing, where one of the recordings has no files.
     Functions,

@@ -56,7 +56,7 @@ pub fn write(analysis: &Analysis, out: impl Write) -> io::Result<u64> {
 struct Profile {
     message: Message,
     strings: Strings,
-    /// The name of the function of each frame. Tools add up what functions of one name have, whatever their files.
+    /// The name of the function of each frame. Tools add up what functions of one name have, also of several files.
     names: Vec<String>,
     /// Numbers of functions, by name and file.
     functions: HashMap<(u64, u64), u64>,

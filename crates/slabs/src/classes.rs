@@ -132,8 +132,8 @@ pub const fn blocks_before(offset: usize, class: usize) -> Option<usize> {
     if blocks * size_of_class(class) == offset { Some(blocks) } else { None }
 }
 
-/// Returns the number of blocks of a class that begin in the first `offset` bytes, at most [`SLAB`], of a slab that ends
-/// behind the last one.
+/// Returns the number of blocks of a class that begin in the first `offset` bytes, at most [`SLAB`], of a slab that
+/// ends behind the last one.
 #[inline(always)]
 pub(crate) const fn blocks_to(offset: usize, class: usize) -> usize {
     // As above: less than 2^17 bytes.

@@ -1,9 +1,9 @@
 //! The caches of threads in front of the shelves: free blocks per class, and the thread's quarantine.
 //!
-//! The fast path takes no lock: [`Cache::take_at_once`] takes the block of a class that was chosen, [`Cache::free`] adds
-//! one, at once or from the end of the quarantine. Blocks come from the shelf of the class and go back to it in batches.
-//! All of it is out of band. A cache is used by its thread alone. In a fork's child the caches of the parent's other
-//! threads are lost with their blocks.
+//! The fast path takes no lock: [`Cache::take_at_once`] takes the block of a class that was chosen, [`Cache::free`]
+//! adds one, at once or from the end of the quarantine. Blocks come from the shelf of the class and go back to it in
+//! batches. All of it is out of band. A cache is used by its thread alone. In a fork's child the caches of the parent's
+//! other threads are lost with their blocks.
 
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -289,8 +289,8 @@ impl Cache {
         shelf::put(class, &self.blocks[first + kept..first + count]);
     }
 
-    /// Adds a batch from the shelf, as far as there is memory: where there is none, after everything that is free was given
-    /// back.
+    /// Adds a batch from the shelf, as far as there is memory: where there is none, after everything that is free was
+    /// given back.
     #[cold]
     #[inline(never)]
     fn refill(&mut self, class: usize) {

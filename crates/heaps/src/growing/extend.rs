@@ -109,8 +109,8 @@ impl<P: Policy> GrowingHeap<P> {
     }
 
     /// Returns how far the engine reaches where memory is committed up to `end`: to the capacity at most, which may end
-    /// within a page; and to the end of a whole step, of a heap that grows by steps, except at its capacity. A step that
-    /// ended with the memory would be too short, and the free tail not what the rule makes of it.
+    /// within a page; and to the end of a whole step, of a heap that grows by steps, except at its capacity. A step
+    /// that ended with the memory would be too short, and the free tail not what the rule makes of it.
     pub(super) fn reach(&self, end: usize, short: usize) -> Reach {
         let end = match self.design.rules.growth {
             Growth::Pages(step) if end < self.design.capacity => end - end % step as usize,

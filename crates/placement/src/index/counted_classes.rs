@@ -300,8 +300,8 @@ const ONES: u64 = u64::MAX / ((1 << LANE_BITS) - 1);
 const HIGHEST_BITS: u64 = ONES << (LANE_BITS - 1);
 const _: () = assert!(FAN * FAN * 64 / 2 < 1 << (LANE_BITS - 1));
 
-/// As [`pass_over_row`] for the counts of a node, four to a cell. What lies behind a shorter row is not reached: it must
-/// exist, but may be anything.
+/// As [`pass_over_row`] for the counts of a node, four to a cell. What lies behind a shorter row is not reached: it
+/// must exist, but may be anything.
 #[inline(always)]
 fn pass_over_lanes(rank: &mut usize, row: &[u64; FAN / LANES]) -> usize {
     let cell = pass_over_row(rank, &row.map(sum_of_lanes));

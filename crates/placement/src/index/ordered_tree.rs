@@ -277,8 +277,8 @@ impl OrderedTree {
         }
     }
 
-    /// Replaces `from`, which must be in the tree, by `to`, which must not. Where both belong into one leaf, only the keys
-    /// between them are moved.
+    /// Replaces `from`, which must be in the tree, by `to`, which must not. Where both belong into one leaf, only the
+    /// keys between them are moved.
     pub(crate) fn replace(self, cells: &mut Cells<'_, u64>, from: u64, to: u64) {
         let mut node = self.root(cells);
         while node.height > 0 {

@@ -262,8 +262,8 @@ mod tests {
         assert_eq!(heap.counters().unwrap().live, 3 * SLAB as u64);
     }
 
-    /// The lock is held throughout, by a process that does not let go of it: a free that took it would wait for that. The
-    /// slabs that are empty meanwhile are given back later.
+    /// The lock is held throughout, by a process that does not let go of it: a free that took it would wait for that.
+    /// The slabs that are empty meanwhile are given back later.
     #[test]
     fn slabs_become_empty_without_the_lock() {
         let heap = heap_with_slabs("spare");

@@ -219,8 +219,8 @@ impl Section<'_> {
         Ok(adopted)
     }
 
-    /// Gives the empty ones of the next `most` slabs of a sweep back to the engine, and finds the blocks that others freed
-    /// in the rest. Returns in how many slabs blocks became free.
+    /// Gives the empty ones of the next `most` slabs of a sweep back to the engine, and finds the blocks that others
+    /// freed in the rest. Returns in how many slabs blocks became free.
     pub(crate) fn end_empty_slabs(
         &mut self,
         owned: &mut Owned,

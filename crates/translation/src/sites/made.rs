@@ -21,8 +21,9 @@ const LONGEST: u64 = 256 << 20;
 /// The most frames that are named.
 const MOST: usize = 1 << 20;
 
-/// Returns the path of a process's map, whose name has the number that the process knows itself by. Of another namespace
-/// it is found through the process: the folder is another one as a rule, and here other processes have that number.
+/// Returns the path of a process's map, whose name has the number that the process knows itself by. Of another
+/// namespace it is found through the process: the folder is another one as a rule, and here other processes have that
+/// number.
 fn map_of(process: &Producer) -> PathBuf {
     let pid = process.own_pid();
     let folder = match (process.numbers(), process.seen()) {
