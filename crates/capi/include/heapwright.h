@@ -112,8 +112,9 @@ typedef struct hw_options {
     uint32_t min_remainder; /* a shorter remainder stays with the block; up to 1 MiB */
     uint32_t statistics;    /* HW_STATISTICS_... */
     uint64_t seed;          /* the seed of random fit */
-    size_t capacity;        /* the most that a growing heap can grow to, halved while the system has no address space for
-                               it: see hw_capacity; 0 stands for 1 TiB; 0 for fixed heaps */
+    size_t capacity;        /* the most that a growing heap can grow to, rounded up to whole pages, and halved while the
+                               system has no address space for it: see hw_capacity; 0 stands for 1 TiB; 0 for fixed
+                               heaps */
     uint32_t growth;        /* HW_GROWTH_...; 0 for fixed heaps */
     uint32_t growth_step;   /* the step of HW_GROWTH_STEPS: a multiple of the granule; 0 stands for 64 KiB, and is the
                                only one without steps and for fixed heaps */

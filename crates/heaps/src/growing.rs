@@ -53,9 +53,9 @@ pub enum Backing {
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The most that the heap can grow to, in bytes of address space: up to the policy's
-    /// [`most_granules`](PolicyKind::most_granules). The capacity of a heap that grows is halved while the system has
-    /// no range that long. No limit of the process counts more of it than is in use.
-    /// Default: 1 TiB.
+    /// [`most_granules`](PolicyKind::most_granules). The capacity of a heap that grows is rounded up to whole pages,
+    /// unless it is made by [`GrowingHeap::within`], and is halved while the system has no range that long. No limit of
+    /// the process counts more of it than is in use. Default: 1 TiB.
     pub capacity: usize,
     /// Smallest unit of placement and least alignment, in bytes: a power of two up to 4096. Default: 16.
     pub granule: u32,
@@ -254,10 +254,22 @@ impl<P: Policy> GrowingHeap<P> {
     /// # Errors
     /// [`CreateError`].
     pub fn with(choice: P::Choice, settings: &Settings) -> Result<Self, CreateError> {
+        let mut settings = *settings;
+        if settings.growth != Growth::Fixed {
+            settings.capacity = settings.capacity.checked_next_multiple_of(page_size()).ok_or(RulesError::Capacity)?;
+        }
+        Self::within(choice, &settings)
+    }
+
+    /// As [`GrowingHeap::with`], but the heap gets no longer than its capacity, also where that is no whole page.
+    ///
+    /// # Errors
+    /// [`CreateError`].
+    pub fn within(choice: P::Choice, settings: &Settings) -> Result<Self, CreateError> {
         Self::with_tables(choice, settings, |_| Room { before: 0, after: 0 }).map(|(heap, ..)| heap)
     }
 
-    /// As [`GrowingHeap::with`]. Together with its own tables the heap claims the addresses that `room` returns for a
+    /// As [`GrowingHeap::within`]. Together with its own tables the heap claims the addresses that `room` returns for a
     /// capacity, for further ones, and returns them: of ranges that are claimed together, the system looks for one, and
     /// what is used first of them shares the processor's page tables.
     ///

@@ -55,9 +55,20 @@ fn small(policy: PolicyKind) -> GrowingHeap<Chosen> {
 }
 
 #[test]
+fn a_capacity_is_whole_pages_unless_a_heap_is_to_stay_within_it() {
+    for policy in PolicyKind::ALL {
+        for capacity in [1, PAGE - 1, PAGE, PAGE + 1] {
+            let settings = Settings { capacity, ..Settings::default() };
+            let heap = GrowingHeap::<Chosen>::with(policy, &settings).unwrap();
+            assert_eq!(heap.capacity(), capacity.next_multiple_of(PAGE));
+        }
+    }
+}
+
+#[test]
 fn a_capacity_is_exact_and_one_that_no_heap_has_is_refused() {
     for policy in PolicyKind::ALL {
-        let heap = |capacity| GrowingHeap::<Chosen>::with(policy, &Settings { capacity, ..Settings::default() });
+        let heap = |capacity| GrowingHeap::<Chosen>::within(policy, &Settings { capacity, ..Settings::default() });
         for capacity in [16, PAGE - 16, PAGE, PAGE + 16] {
             let mut heap = heap(capacity).unwrap();
             assert_eq!(heap.capacity(), capacity);

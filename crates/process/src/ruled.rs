@@ -34,7 +34,7 @@ impl Ruled {
             seed,
             ..Default::default()
         };
-        let heap = GrowingHeap::with(policy, &settings)?;
+        let heap = GrowingHeap::within(policy, &settings)?;
         Ok(Ruled { heap, most_payload: 0 })
     }
 
