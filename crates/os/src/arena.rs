@@ -67,6 +67,11 @@ pub(crate) fn give_back(at: usize, length: usize) {
     arena_of(at).give_back(at, length);
 }
 
+/// Takes back a range behind which another part of the same one begins.
+pub(crate) fn give_back_before_another(at: usize, length: usize) {
+    arena_of(at).give_back_before_another(at, length);
+}
+
 fn arena_of(at: usize) -> &'static Arena {
     let [upper, lower] = &ARENAS;
     if at / (space() / 64) < UPPER.start { lower } else { upper }
@@ -107,13 +112,26 @@ impl Arena {
         self.handed_out.fetch_add(1 << COUNT, Ordering::Relaxed);
     }
 
-    /// Takes back a range. Its addresses are handed out again if it was the last range, or no other is left.
+    /// Takes back a range. Its addresses are handed out again if it was the last range, or no other is left; the unit in
+    /// which it begins, only if it begins there: another part of the same range may end in it.
     fn give_back(&self, at: usize, length: usize) {
+        let is_last = |end: u64| end as usize == (at + length).div_ceil(UNIT);
+        self.take_back(|end| if is_last(end) { at.div_ceil(UNIT) as u64 } else { end });
+    }
+
+    /// Takes back a range behind which another part of the same one begins, perhaps in the unit in which this one ends.
+    fn give_back_before_another(&self, at: usize, length: usize) {
+        match (at + length).is_multiple_of(UNIT) {
+            true => self.give_back(at, length),
+            false => self.take_back(|end| end),
+        }
+    }
+
+    /// Counts one range less, behind the last of which `behind` says where the next one begins.
+    fn take_back(&self, behind: impl Fn(u64) -> u64) {
         let take_back = |word: u64| {
             let count = (word >> COUNT).saturating_sub(1);
-            let is_last = (word & END) as usize == (at + length).div_ceil(UNIT);
-            let end = if is_last { (at / UNIT) as u64 } else { word & END };
-            Some(if count == 0 { 0 } else { count << COUNT | end })
+            Some(if count == 0 { 0 } else { count << COUNT | behind(word & END) })
         };
         let _ = self.handed_out.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take_back);
     }
@@ -168,6 +186,28 @@ fn choice(space: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Three parts of one unit: no order in which two are given back makes the unit free.
+    #[test]
+    #[cfg_attr(miri, ignore = "there is no address space")]
+    fn a_unit_is_not_handed_out_before_all_its_parts_are_back() {
+        for order in [[0, 1], [0, 2], [1, 0], [1, 2], [2, 0], [2, 1]] {
+            let arena = Arena::new(UPPER, 4);
+            let before = arena.take(UNIT, 1).unwrap();
+            let start = arena.take(3 * 4096, 1).unwrap();
+            (0..2).for_each(|_| arena.divide());
+            for part in order {
+                match part {
+                    2 => arena.give_back(start + 2 * 4096, 4096),
+                    _ => arena.give_back_before_another(start + part * 4096, 4096),
+                }
+                let next = arena.take(UNIT, 1).unwrap();
+                assert_ne!(next, start, "{order:?}");
+                arena.give_back(next, UNIT);
+            }
+            assert_ne!(before, start);
+        }
+    }
 
     #[test]
     #[cfg_attr(miri, ignore = "there is no address space")]

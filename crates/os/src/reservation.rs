@@ -25,6 +25,8 @@ pub struct Reservation {
     length: usize,
     extent: usize,
     kind: Kind,
+    /// Whether another range was split off at its end: then it is not the last one, wherever the arena's units end.
+    is_followed: bool,
 }
 
 /// How the addresses are held.
@@ -94,7 +96,7 @@ impl Reservation {
         // Not before: the same range would be handed out again.
         occupied[..tried].iter().for_each(|&at| arena::give_back(at, length));
         match chosen {
-            Some((base, kind)) => Ok(Reservation { base, length, extent: 0, kind }),
+            Some((base, kind)) => Ok(Reservation { base, length, extent: 0, kind, is_followed: false }),
             None => Self::reserve(length, align).inspect(|_| arena::record_system_choice()),
         }
     }
@@ -102,7 +104,7 @@ impl Reservation {
     /// Reserves `length` bytes at a multiple of `align` by a mapping without access.
     fn reserve(length: usize, align: usize) -> Result<Reservation, Refused> {
         let base = map_aligned_with(length, align, Access::None)?;
-        Ok(Reservation { base, length, extent: 0, kind: Kind::Mapped })
+        Ok(Reservation { base, length, extent: 0, kind: Kind::Mapped, is_followed: false })
     }
 
     /// Reserves `length` bytes that are zero and can be touched at once. The system allocates each page at its first
@@ -112,7 +114,7 @@ impl Reservation {
     /// [`Refused`], typically by the process's limit on address space or by strict overcommit accounting.
     pub fn sparse(length: usize) -> Result<Reservation, Refused> {
         let base = map_aligned_with(length, page_size(), Access::ReadWriteSparse)?;
-        Ok(Reservation { base, length, extent: length, kind: Kind::Mapped })
+        Ok(Reservation { base, length, extent: length, kind: Kind::Mapped, is_followed: false })
     }
 
     /// The first byte. Does not change.
@@ -214,7 +216,8 @@ impl Reservation {
             arena::divide(base.addr().get());
         }
         self.length = at;
-        Ok(Reservation { base, length, extent: 0, kind: self.kind })
+        let is_followed = core::mem::replace(&mut self.is_followed, true);
+        Ok(Reservation { base, length, extent: 0, kind: self.kind, is_followed })
     }
 
     /// Cuts the first `length` bytes (a multiple of the page size) off a range of which nothing is accessible, as a
@@ -299,7 +302,9 @@ impl Drop for Reservation {
         let is_gone = mapped == 0 || unsafe { unmap(self.base, mapped) }.is_ok();
         // What could not be unmapped would be in the way of the next range.
         if is_gone && matches!(self.kind, Kind::Chosen(_)) {
-            arena::give_back(self.base.addr().get(), self.length);
+            let at = self.base.addr().get();
+            let give_back = if self.is_followed { arena::give_back_before_another } else { arena::give_back };
+            give_back(at, self.length);
         }
     }
 }
