@@ -116,7 +116,7 @@ fn a_program_that_is_not_seen_is_recorded_to_its_end() {
 #[test]
 fn the_end_of_a_program_in_another_namespace_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
-    let ends = "./inside 25000 & sleep 0.2; kill -9 $!; exec ./inside 100000";
+    let ends = "./inside 25000 begun & until [ -e begun ]; do sleep 0.01; done; kill -9 $!; exec ./inside 100000";
     let command = ["unshare", "-rpf", "--mount-proc", "sh", "-c", ends];
     let Some((mut traces, said)) = recorded(folder.path(), &command) else { return };
     traces.sort_by_key(|trace| trace.blocks[0]);

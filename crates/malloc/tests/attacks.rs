@@ -41,7 +41,6 @@ const ATTACKS: &[Attack] = &[
     Attack("over-long-blocks", Success, &[("guard", Fault)]),
     Attack("over-slabs", Success, &[("guard", Fault)]),
     Attack("byte-over", Success, &[("canary", OVERFLOW)]),
-    Attack("byte-over-nothing", Success, &[("canary", OVERFLOW)]),
     Attack("byte-over-realloc", Success, &[("canary", OVERFLOW)]),
     Attack("byte-over-long", Success, &[("canary", OVERFLOW)]),
     Attack("write-after-free", Success, &[("zero", USE_AFTER_FREE)]),

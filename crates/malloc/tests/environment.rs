@@ -108,7 +108,7 @@ fn little_address_space_is_enough_and_room_is_left_in_it() {
 /// When the system refuses memory, all that is free serves blocks of any length, under every level.
 #[test]
 fn memory_that_was_freed_serves_other_lengths_where_there_is_no_more() {
-    let program = compile("refill.c", &[]);
+    let program = compile("other_lengths.c", &[]);
     for (bytes, others) in [(300, 100), (100, 300), (5000, 15_000), (300, 100_000)] {
         for level in ["0", "light", "full"] {
             let script = format!("ulimit -v 300000 && exec \"$0\" {bytes} {others}");

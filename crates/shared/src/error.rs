@@ -247,7 +247,7 @@ impl fmt::Display for Error {
                 )
             }
             E::BeyondRepair { what, offset } => {
-                write!(f, "the segment is beyond repair: {what} (at {offset:#x}); {LAST_RESORT}")
+                write!(f, "the segment is corrupted beyond repair: {what} (at {offset:#x}); {LAST_RESORT}")
             }
             E::OtherNamespace { place } => write!(
                 f,

@@ -107,11 +107,13 @@ impl Short {
         size_of_class(self.class) - canary::room(measures)
     }
 
-    /// Records that the program has the block, of which it requested `size` bytes, and puts the canary behind these.
+    /// Records that the program has the block, of which it requested `size` bytes, and puts the canary behind these, at
+    /// least one.
     #[inline]
     fn set_size(self, size: usize, measures: Measures) {
         let mut slack = 0;
         if measures.have(Measures::CANARY) {
+            let size = size.max(1);
             slack = self.whole(measures) - size;
             // SAFETY: the block has a class that holds both.
             unsafe { canary::put(self.block, size) };

@@ -1,4 +1,5 @@
-/* inside COUNT: requests that many blocks, over half a second. */
+/* inside COUNT [FILE]: requests that many blocks, over half a second. Makes FILE after the first of them. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@ int main(int count, char **arguments) {
         for (int i = 0; i < blocks; i++) {
             block = malloc(77);
         }
+        if (round == 0 && count > 2) close(open(arguments[2], O_CREAT | O_WRONLY, 0600));
         usleep(20000);
     }
     return 0;

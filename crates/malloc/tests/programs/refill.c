@@ -1,35 +1,51 @@
-/* Fills memory with blocks of one length until there is no more, frees all of them, and fills it with blocks of another
- * length.
+/* What a program under a limit can have after it has freed all that the limit allows.
  *
- *   refill BYTES OTHERS
- *
- * Prints how many MiB the blocks of each length had together. */
-#include <stdio.h>
-#include <stdlib.h>
+ *   refill SIZE again NEXT   blocks of SIZE bytes until malloc returns null, all freed and trimmed; then blocks of NEXT
+ *                            bytes until it returns null. Prints the sum of their sizes.
+ *   refill SIZE map          the same, and then the longest mapping that the program itself can have. Prints its length.
+ */
+#include <malloc.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "check.h"
 
-enum { MOST = 8 << 20 };
-
-static void *blocks[MOST];
-
-static size_t fill(size_t bytes)
+static size_t fill(size_t size)
 {
-    size_t count = 0;
-    while (count < MOST && (blocks[count] = malloc(bytes)) != NULL)
-        memset(blocks[count++], 1, bytes);
-    return count;
+    static void *last;
+    size_t sum = 0;
+    for (void *block; (block = malloc(size)); sum += size) {
+        memset(block, 1, size);
+        *(void **)block = last;
+        last = block;
+    }
+    while (last) {
+        void *before = *(void **)last;
+        free(last);
+        last = before;
+    }
+    return sum;
 }
 
-int main(int count, char **words)
+static size_t longest_mapping(void)
 {
-    CHECK(count == 3);
-    size_t bytes = strtoull(words[1], NULL, 10), others = strtoull(words[2], NULL, 10);
-    size_t first = fill(bytes);
-    for (size_t at = 0; at < first; at++)
-        free(blocks[at]);
-    size_t second = fill(others);
-    printf("%zu %zu\n", (first * bytes) >> 20, (second * others) >> 20);
+    size_t longest = 0;
+    for (size_t step = (size_t)1 << 40; step >= 1 << 20; step /= 2) {
+        void *mapped = mmap(NULL, longest + step, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (mapped != MAP_FAILED) {
+            longest += step;
+            CHECK(munmap(mapped, longest) == 0);
+        }
+    }
+    return longest;
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc >= 3);
+    setvbuf(stdout, NULL, _IONBF, 0);
+    CHECK(fill(strtoul(argv[1], NULL, 10)) > 0);
+    malloc_trim(0);
+    printf("%zu\n", strcmp(argv[2], "map") ? fill(strtoul(argv[3], NULL, 10)) : longest_mapping());
     return 0;
 }
