@@ -68,11 +68,11 @@ impl Batches<'_, '_> {
         let mut batch = Batch::default();
         let mut is_peak = false;
         while batch.has_room() && !is_peak {
-            let Some(event) = self.trace.next_event()? else { break };
+            let Some(event) = self.trace.next_call()? else { break };
             let renumbered = self.slots.renumber(&event);
             batch.classes.push(self.classes(&event, &renumbered));
             batch.steps.push(Step::of(&renumbered));
-            is_peak = self.peaks.contains(&self.trace.events_read());
+            is_peak = self.peaks.contains(&self.trace.calls_read());
         }
         batch.numbers = is_peak.then(|| self.numbers.clone());
         Ok((!batch.steps.is_empty()).then_some(batch))

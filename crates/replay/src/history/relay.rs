@@ -77,11 +77,13 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Reads the next events, with their blocks renumbered; none at the end of the trace.
+    /// Reads the next calls, with their blocks renumbered; none at the end of the trace.
     pub(super) fn read(trace: &mut Reader<'_>, slots: &mut Slots) -> Result<Option<Batch>, ReplayError> {
         let mut steps = Vec::with_capacity(BATCH);
         let _ = trace.try_for_each_event(|event| {
-            steps.push(Step::of(&slots.renumber(event)));
+            if event.is_call() {
+                steps.push(Step::of(&slots.renumber(event)));
+            }
             if steps.len() < BATCH { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         Ok((!steps.is_empty()).then(|| Batch { steps, ..Batch::default() }))
