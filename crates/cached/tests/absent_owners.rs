@@ -96,8 +96,7 @@ fn little_is_kept_for_owners_that_sleep() {
         frees_for_a_sleeper(shuffled);
     }
     trims_for_a_sleeper();
-    // What one thread freed for one owner, 1 MiB, may stay with it: on a loaded machine in one of ten runs.
-    sends_little_at_once(if measures().have(Measures::QUARANTINE) { 12 * MIB } else { 3 * MIB });
+    sends_little_at_once(if measures().have(Measures::QUARANTINE) { 12 * MIB } else { 2 * MIB });
 }
 
 /// Frees everything that a sleeping thread has allocated.

@@ -55,18 +55,21 @@ fn small(policy: PolicyKind) -> GrowingHeap<Chosen> {
 }
 
 #[test]
-fn a_capacity_is_whole_pages_unless_a_heap_is_to_stay_within_it() {
+fn a_capacity_is_whole_pages_and_one_that_no_heap_has_is_refused() {
     for policy in PolicyKind::ALL {
+        let heap = |capacity| GrowingHeap::<Chosen>::with(policy, &Settings { capacity, ..Settings::default() });
         for capacity in [1, PAGE - 1, PAGE, PAGE + 1] {
-            let settings = Settings { capacity, ..Settings::default() };
-            let heap = GrowingHeap::<Chosen>::with(policy, &settings).unwrap();
-            assert_eq!(heap.capacity(), capacity.next_multiple_of(PAGE));
+            assert_eq!(heap(capacity).unwrap().capacity(), capacity.next_multiple_of(PAGE));
+        }
+        let most = 16 * policy.most_granules();
+        for capacity in [most + 1, most + PAGE, 1 << 47, 1 << 63, usize::MAX - PAGE, usize::MAX] {
+            assert_eq!(heap(capacity).err(), Some(CreateError::Rules(RulesError::Capacity)), "{capacity:#x}");
         }
     }
 }
 
 #[test]
-fn a_capacity_is_exact_and_one_that_no_heap_has_is_refused() {
+fn a_heap_stays_within_a_capacity_that_is_no_whole_page() {
     for policy in PolicyKind::ALL {
         let heap = |capacity| GrowingHeap::<Chosen>::within(policy, &Settings { capacity, ..Settings::default() });
         for capacity in [16, PAGE - 16, PAGE, PAGE + 16] {
@@ -76,9 +79,7 @@ fn a_capacity_is_exact_and_one_that_no_heap_has_is_refused() {
             let blocks = std::iter::from_fn(|| heap.allocate(layout).ok()).count();
             assert_eq!((blocks, heap.heap_size()), (capacity / 16, capacity), "{policy:?}");
         }
-        assert_eq!(heap(1).err(), Some(CreateError::Rules(RulesError::Capacity)));
-        let most = 16 * policy.most_granules();
-        for capacity in [most + 1, most + PAGE, 1 << 47, 1 << 63, usize::MAX - PAGE, usize::MAX] {
+        for capacity in [1, 16 * policy.most_granules() + 1, usize::MAX] {
             assert_eq!(heap(capacity).err(), Some(CreateError::Rules(RulesError::Capacity)), "{capacity:#x}");
         }
     }

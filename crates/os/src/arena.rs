@@ -112,8 +112,8 @@ impl Arena {
         self.handed_out.fetch_add(1 << COUNT, Ordering::Relaxed);
     }
 
-    /// Takes back a range. Its addresses are handed out again if it was the last range, or no other is left; the unit in
-    /// which it begins, only if it begins there: another part of the same range may end in it.
+    /// Takes back a range. Its addresses are handed out again if it was the last range, or no other is left; the unit
+    /// in which it begins, only if it begins there: another part of the same range may end in it.
     fn give_back(&self, at: usize, length: usize) {
         let is_last = |end: u64| end as usize == (at + length).div_ceil(UNIT);
         self.take_back(|end| if is_last(end) { at.div_ceil(UNIT) as u64 } else { end });

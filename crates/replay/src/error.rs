@@ -19,7 +19,7 @@ pub enum ReplayError {
     },
     /// The trace cannot be read.
     Trace(ReadError),
-    /// The places of blocks cannot be stored in a temporary file.
+    /// The temporary file for the places of blocks cannot be written or read.
     Places(io::Error),
 }
 
@@ -35,7 +35,9 @@ impl fmt::Display for ReplayError {
                 )
             }
             ReplayError::Trace(error) => error.fmt(f),
-            ReplayError::Places(error) => write!(f, "the places of blocks cannot be stored: {error}"),
+            ReplayError::Places(error) => {
+                write!(f, "a temporary file for the places of blocks cannot be written: {error}")
+            }
         }
     }
 }

@@ -237,7 +237,8 @@ impl fmt::Display for Error {
                 "{place} is {found} bytes long but was made with {expected}; restore it from a copy, or remove it"
             ),
             E::Corrupted { what, offset } if HEADER_FAULTS.contains(what) => {
-                write!(f, "the segment is corrupted: {what} (at {offset:#x}); nothing can repair it: {LAST_RESORT}")
+                let unmet = "repair needs a header that is whole";
+                write!(f, "the segment is corrupted: {what} (at {offset:#x}); {unmet}: {LAST_RESORT}")
             }
             E::Corrupted { what, offset } => {
                 write!(

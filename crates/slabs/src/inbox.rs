@@ -27,8 +27,8 @@ pub(crate) struct Inbox {
     /// The weight of the blocks that have been added and not been put back. A chain's weight is added before the chain.
     weight: AtomicUsize,
     /// The weight above which other threads reclaim: [`BUDGET`] for an owner that collects, half of it before the first
-    /// time, halved by each reclaim by another thread down to [`LEAST_BUDGET`]. Not synchronised, therefore not
-    /// observed by loom.
+    /// time, halved by other threads that reclaim, for each time that it was exceeded, down to [`LEAST_BUDGET`]. Not
+    /// synchronised, therefore not observed by loom.
     budget: core::sync::atomic::AtomicUsize,
 }
 
@@ -71,10 +71,17 @@ impl Inbox {
         }
     }
 
-    /// Halves the budget, because another thread reclaims; returns whether it is the least one, so that the owner seems
-    /// to sleep.
-    pub(crate) fn tighten_budget(&self) -> bool {
-        let budget = (self.budget.load(Ordering::Relaxed) / 2).max(LEAST_BUDGET);
+    /// Halves the budget, because another thread has reclaimed blocks of a `weight`: as often as if it had reclaimed
+    /// whenever the budget was exceeded. Returns whether it is the least one now, so that the owner seems to sleep.
+    pub(crate) fn tighten_budget(&self, weight: usize) -> bool {
+        let (mut budget, mut left) = (self.budget.load(Ordering::Relaxed), weight);
+        loop {
+            left = left.saturating_sub(budget);
+            budget = (budget / 2).max(LEAST_BUDGET);
+            if left <= budget || budget == LEAST_BUDGET {
+                break;
+            }
+        }
         self.budget.store(budget, Ordering::Relaxed);
         budget == LEAST_BUDGET
     }
@@ -169,10 +176,21 @@ mod tests {
         inbox.weight.store(BUDGET + 1, Ordering::Relaxed);
         assert!(inbox.is_over_budget());
         inbox.weight.store(LEAST_BUDGET, Ordering::Relaxed);
-        while !inbox.tighten_budget() {
+        while !inbox.tighten_budget(LEAST_BUDGET) {
             assert!(!inbox.is_over_budget());
         }
         inbox.weight.store(LEAST_BUDGET + 1, Ordering::Relaxed);
         assert!(inbox.is_over_budget());
+    }
+
+    /// While one thread reclaims, others may send much more than the budget.
+    #[test]
+    fn what_is_reclaimed_at_once_counts_as_often_as_it_exceeded_the_budget() {
+        let inbox = Inbox::new();
+        assert!(!inbox.tighten_budget(BUDGET / 2 + 1), "once");
+        inbox.weight.store(BUDGET / 4 + 1, Ordering::Relaxed);
+        assert!(inbox.is_over_budget());
+        inbox.reset_budget();
+        assert!(inbox.tighten_budget(4 * BUDGET), "until it is the least one");
     }
 }

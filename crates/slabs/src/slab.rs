@@ -202,8 +202,8 @@ impl Slab {
         }
     }
 
-    /// Links the blocks that start in a fresh page, and takes them: all if they are about as many as are wanted, which
-    /// need not be looked at again.
+    /// Links the blocks that start in a fresh page, and takes them: all, which need not be looked at again, unless more
+    /// than one of them is not wanted.
     unsafe fn take_fresh(
         &mut self,
         page: usize,

@@ -153,7 +153,7 @@ impl Shelf {
         count
     }
 
-    /// Takes blocks of `size` bytes from a slab that has some, as many as there is room for in `taken`; returns how
+    /// Takes blocks of `size` bytes from a slab that has some, until `taken` is full or it has no more; returns how
     /// many.
     fn take_from(&mut self, number: u32, size: usize, taken: &mut [*mut u8]) -> usize {
         let Shelf { listed, own, draw, idle, .. } = self;

@@ -194,7 +194,7 @@ static void refuse_what_is_no_segment(void) {
     refuse_with(HW_DAMAGED, "ends within its header");
     create_and_leave();
     overwrite(64, "?", 1);
-    CHECK(hw_shared_repair(name, NULL, HW_STRANGERS_RESPECT) == HW_DAMAGED && SAYS("restore it from a copy"));
+    CHECK(hw_shared_repair(name, NULL, HW_STRANGERS_RESPECT) == HW_DAMAGED && SAYS("a header"));
     refuse_with(HW_DAMAGED, "checksum");
     create_and_leave();
     overwrite(300, "?", 1);

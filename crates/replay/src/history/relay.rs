@@ -17,7 +17,7 @@ const BATCH: usize = 1 << 18;
 /// The number of batches that a slow heap may be behind.
 const BEHIND: usize = 1;
 
-/// An event in 16 bytes, with [slots](Slots) instead of the numbers of blocks.
+/// A call in 16 bytes, with [slots](Slots) instead of the numbers of blocks.
 #[derive(Clone, Copy)]
 pub(super) struct Step {
     /// The size of a request.
@@ -31,9 +31,8 @@ const ALLOCATE: u32 = 0;
 const RESIZE: u32 = 1;
 const FREE: u32 = 2;
 const FAILED: u32 = 3;
-const THREAD: u32 = 4;
-const KIND: u32 = 7;
-const BEHIND_KIND: u32 = 3;
+const KIND: u32 = 3;
+const BEHIND_KIND: u32 = 2;
 
 impl Step {
     #[inline(always)]
@@ -47,8 +46,8 @@ impl Step {
                 Step { size, slot: slot(block), code: RESIZE | slot(becomes) << BEHIND_KIND }
             }
             Event::Free { block } => Step { size: 0, slot: slot(block), code: FREE },
-            Event::Failed { .. } => Step { size: 0, slot: 0, code: FAILED },
-            Event::Thread { .. } => Step { size: 0, slot: 0, code: THREAD },
+            // Changes of threads are no calls, and not passed on.
+            Event::Failed { .. } | Event::Thread { .. } => Step { size: 0, slot: 0, code: FAILED },
         }
     }
 
@@ -60,13 +59,12 @@ impl Step {
             ALLOCATE => Event::Allocate { block, kind: Kind::Malloc, size, align: 1 << (behind & 63) },
             RESIZE => Event::Resize { block, becomes: u64::from(behind), size },
             FREE => Event::Free { block },
-            FAILED => Event::Failed { size: 0, align: 1 },
-            _ => Event::Thread { thread: 0 },
+            _ => Event::Failed { size: 0, align: 1 },
         }
     }
 }
 
-/// Consecutive events.
+/// Consecutive calls.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) steps: Vec<Step>,

@@ -44,16 +44,16 @@ impl Heap {
         fence(SeqCst);
         while let Some(mut slabs) = self.visit() {
             let mut moved = RemoteBuffer::EMPTY;
-            let owner_sleeps = self.inbox.tighten_budget() || self.tenancy.is_idle();
             let is_wanted = &|| self.slabs.is_wanted();
-            let is_drained = drain(&self.inbox, &mut slabs, &mut moved, is_wanted);
+            let drained = drain(&self.inbox, &mut slabs, &mut moved, is_wanted);
+            let owner_sleeps = self.inbox.tighten_budget(drained.weight) || self.tenancy.is_idle();
             if owner_sleeps && (slabs.purging.is_under_way || slabs.has_much_idle()) {
                 slabs.purge_some_idle();
             }
             drop(slabs);
             overdue = moved.flush().or(overdue);
             fence(SeqCst);
-            if !is_drained || !self.is_overdue() {
+            if !drained.is_all || !self.is_overdue() {
                 break;
             }
         }
@@ -126,10 +126,17 @@ impl Heap {
     }
 }
 
-/// Drains an inbox, and what has arrived from it, into the slabs of its heap until `is_wanted`; returns whether all of
-/// it. Blocks whose slabs have moved to another heap are added to `moved`. What is in the inbox is taken at most twice.
+/// What was drained from an inbox.
+struct Drained {
+    weight: usize,
+    /// Whether nothing is left.
+    is_all: bool,
+}
+
+/// Drains an inbox, and what has arrived from it, into the slabs of its heap until `is_wanted`. Blocks whose slabs have
+/// moved to another heap are added to `moved`. What is in the inbox is taken at most twice.
 #[inline(never)]
-fn drain(inbox: &Inbox, slabs: &mut Slabs, moved: &mut RemoteBuffer, is_wanted: &dyn Fn() -> bool) -> bool {
+fn drain(inbox: &Inbox, slabs: &mut Slabs, moved: &mut RemoteBuffer, is_wanted: &dyn Fn() -> bool) -> Drained {
     let mut weight = 0;
     for _ in 0..2 {
         slabs.arrived.take_if_none(inbox);
@@ -150,7 +157,7 @@ fn drain(inbox: &Inbox, slabs: &mut Slabs, moved: &mut RemoteBuffer, is_wanted: 
         }
     }
     inbox.subtract_weight(weight);
-    slabs.arrived.first().is_none()
+    Drained { weight, is_all: slabs.arrived.first().is_none() }
 }
 
 /// Adds blocks of a slab of another heap to a remote-free buffer.
