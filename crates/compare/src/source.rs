@@ -130,8 +130,7 @@ fn tell(recording: &Recording, main: &Recorded) {
             number::counted(main.lost, "call")
         );
     }
-    if !recording.status.success() && recording.asked_to_end.is_none() {
-        let status = recording.status;
-        heapwright_show::eprintln!("heapwright: the program ended with {status}; what it did until then is compared");
+    if let Some(failure) = recording.failure() {
+        heapwright_show::eprintln!("heapwright: {failure}");
     }
 }

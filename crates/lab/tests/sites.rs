@@ -206,6 +206,19 @@ fn what_is_not_recorded_is_said() {
     }
 }
 
+/// Commands that record a program say how it failed, and go on.
+#[test]
+fn the_failure_of_a_program_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let failing = ["--", "sh", "-c", "ls / >/dev/null; kill -SEGV $$"];
+    for options in [&["sites"][..], &["report", "-o", "page.html"], &["compare", "--policies-only"]] {
+        let output = heapwright().args(options).args(failing).current_dir(folder.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{options:?}: {said}");
+        assert_eq!(said.matches("the program ended with signal: 11").count(), 1, "{options:?}: {said}");
+    }
+}
+
 /// Returns the bytes of each seeded function in folded lines, by the innermost one of a stack; of others under "".
 fn by_function(folded: &str) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();

@@ -129,6 +129,12 @@ impl Recording {
             None => Ok(main),
         }
     }
+
+    /// Returns how the program failed, a sentence for people, unless it succeeded or this command was asked to end it.
+    pub fn failure(&self) -> Option<String> {
+        let has_failed = !self.status.success() && self.asked_to_end.is_none();
+        has_failed.then(|| format!("the program ended with {}; what it did until then is shown", self.status))
+    }
 }
 
 /// A recording that was interrupted after the program had ended.

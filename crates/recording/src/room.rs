@@ -1,12 +1,12 @@
 //! The private directory in which the recorded processes create their streams.
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::Result;
-use heapwright_host::files::{free_space, try_lock};
+use heapwright_host::files::{free_space, is_locked_elsewhere, try_lock};
 use heapwright_host::process::effective_user;
 use heapwright_host::temporary;
 use tempfile::TempDir;
@@ -35,20 +35,31 @@ impl Room {
     /// When there is no place or no space for it.
     pub fn make() -> Result<Room> {
         let memory = Path::new(MEMORY);
+        remove_abandoned(memory);
         let has_space = free_space(memory).is_some_and(|free| free >= ENOUGH);
         match has_space.then(|| Room::inside(memory)) {
             Some(Ok(room)) => Ok(room),
             // It may be another user's, or read-only.
-            _ => Room::inside(&temporary::place()?),
+            _ => {
+                let other = temporary::place()?;
+                remove_abandoned(&other);
+                Room::inside(&other)
+            }
         }
     }
 
     fn inside(parent: &Path) -> Result<Room> {
-        remove_abandoned(parent);
-        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
-        let lock = File::open(folder.path())?;
-        try_lock(&lock);
-        Ok(Room { folder, _lock: lock })
+        // Until it is locked, another command may take it for abandoned, and remove it. Then the next one is made.
+        loop {
+            let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
+            let lock = match File::open(folder.path()) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                lock => lock?,
+            };
+            if !is_locked_elsewhere(&lock) && folder.path().exists() {
+                return Ok(Room { folder, _lock: lock });
+            }
+        }
     }
 
     /// Returns its path.
@@ -60,19 +71,19 @@ impl Room {
 /// Removes the directories of commands that were killed. One that cannot be removed does no harm.
 fn remove_abandoned(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        if entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) && is_abandoned(&entry.path()) {
+        if entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes())
+            && let Some(_lock) = lock_abandoned(&entry.path())
+        {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
-fn is_abandoned(path: &Path) -> bool {
-    /// A directory is locked long before it reaches this age.
-    const SETTLED: Duration = Duration::from_secs(60);
-    let Ok(found) = fs::symlink_metadata(path) else { return false };
+/// Locks a directory of a command of this user that does not live any more.
+fn lock_abandoned(path: &Path) -> Option<File> {
+    let found = fs::symlink_metadata(path).ok()?;
     let own = found.is_dir() && found.uid() == effective_user();
-    let settled = found.modified().is_ok_and(|time| time.elapsed().is_ok_and(|age| age > SETTLED));
-    own && settled && File::open(path).is_ok_and(|folder| try_lock(&folder))
+    own.then(|| File::open(path).ok())?.filter(try_lock)
 }
 
 #[cfg(test)]
@@ -88,14 +99,32 @@ mod tests {
             fs::write(path.join("1-0"), "stream").unwrap();
             path
         };
-        let (old, used, new) = (make("old"), make("used"), make("new"));
-        let long_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
-        for path in [&old, &used] {
-            File::open(path).unwrap().set_modified(long_ago).unwrap();
-        }
+        let (abandoned, used) = (make("abandoned"), make("used"));
         let user = File::open(&used).unwrap();
         assert!(try_lock(&user));
         remove_abandoned(parent.path());
-        assert_eq!((old.exists(), used.exists(), new.exists()), (false, true, true));
+        assert_eq!((abandoned.exists(), used.exists()), (false, true));
+    }
+
+    /// A directory that is removed before it is locked is made again.
+    #[test]
+    fn rooms_that_are_made_while_others_look_for_abandoned_ones_stay() {
+        let parent = tempfile::tempdir().unwrap();
+        std::thread::scope(|threads| {
+            let (made, look) =
+                (threads.spawn(|| each_stays(parent.path())), threads.spawn(|| each_stays(parent.path())));
+            while !(made.is_finished() && look.is_finished()) {
+                remove_abandoned(parent.path());
+            }
+        });
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    fn each_stays(parent: &Path) {
+        for _ in 0..2000 {
+            let room = Room::inside(parent).unwrap();
+            remove_abandoned(parent);
+            assert!(room.path().exists());
+        }
     }
 }

@@ -44,6 +44,9 @@ impl Source {
         if let Some(unread) = &recording.unread {
             heapwright_show::eprintln!("heapwright: {}", unread.describe());
         }
+        if let Some(failure) = recording.failure() {
+            heapwright_show::eprintln!("heapwright: {failure}");
+        }
         summary::cautions(main).iter().for_each(|caution| heapwright_show::eprintln!("heapwright: {caution}"));
         if let Some(error) = &main.error {
             heapwright_show::eprintln!("heapwright: the trace is incomplete: {}", described(error));
