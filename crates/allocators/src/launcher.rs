@@ -41,6 +41,8 @@ pub struct Launch<'a> {
     pub times: u32,
     /// Time limit of a run, in seconds.
     pub seconds: u32,
+    /// How each run must end; the default is success.
+    pub ends_as: ExitStatus,
 }
 
 impl Launcher {
@@ -90,7 +92,8 @@ impl Launcher {
             if status.signal().is_some_and(is_alarm) {
                 bail!("it was still at work after {} s and was ended", launch.seconds);
             }
-            ensure!(status.success(), "it failed ({status}) {}", last_line(&complaint));
+            ensure!(status.success() || status == launch.ends_as, "it failed ({status}) {}", last_line(&complaint));
+            ensure!(status == launch.ends_as, "it ended with {status}, not with {}", launch.ends_as);
         }
         let unloaded = complaint.lines().find(|line| line.contains(NOT_LOADED));
         ensure!(unloaded.is_none(), "its library was not loaded: {}", unloaded.unwrap_or_default());
@@ -134,7 +137,13 @@ mod tests {
     fn launched(command: &[&str], seconds: u32) -> Result<Vec<Spent>> {
         let folder = tempfile::tempdir().unwrap();
         let command: Vec<OsString> = command.iter().map(OsString::from).collect();
-        let launch = Launch { command: &command, settings: &[("GREETING", "hello".into())], times: 2, seconds };
+        let launch = Launch {
+            command: &command,
+            settings: &[("GREETING", "hello".into())],
+            times: 2,
+            seconds,
+            ends_as: ExitStatus::default(),
+        };
         Launcher::new(folder.path())?.run(&launch, &Allocator::System, |_| ())
     }
 

@@ -32,7 +32,7 @@ pub fn confirm(comparison: &Comparison) -> Option<String> {
 
 /// Returns the command for this number of rounds.
 pub fn rounds(rounds: usize, comparison: &Comparison) -> String {
-    let confirm = if comparison.confirmation.is_some() { "--confirm " } else { "" };
+    let confirm = if comparison.confirmed().is_some() { "--confirm " } else { "" };
     let rules = comparison.settings.options_before();
     comparison.settings.typed.again(&format!("--rounds {rounds} {confirm}{rules}"))
 }

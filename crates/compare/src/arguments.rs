@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
@@ -15,7 +15,7 @@ use super::gather::Plan;
 use super::metric::Metric;
 use super::pace::Pace;
 use super::rounds::Course;
-use super::source::Source;
+use super::source::{Run, Source};
 use super::typed::Typed;
 use heapwright_allocators::peers::Peer;
 use heapwright_allocators::policy;
@@ -212,10 +212,18 @@ impl Arguments {
         Ok(if chosen.is_empty() { Plan::usual().policies } else { chosen })
     }
 
-    /// Returns the program to be run itself; `elapsed` is how long it took when it was recorded.
-    pub fn program(&self, elapsed: Option<Duration>) -> Option<Program> {
-        let elapsed = elapsed.filter(|_| self.confirm)?;
-        Some(Program { command: self.program.clone(), elapsed })
+    /// Returns the program to be run itself, with what is known of its recorded run.
+    ///
+    /// # Errors
+    /// When its end says nothing: the process whose trace is taken continued.
+    pub fn program(&self, run: Option<Run>) -> Result<Option<Program>> {
+        let Some(Run { elapsed, status, continued }) = run.filter(|_| self.confirm) else { return Ok(None) };
+        ensure!(
+            !continued,
+            "--confirm measures what ends with the program, and its process with most calls was still running then: keep \
+             it in the foreground, or leave --confirm out"
+        );
+        Ok(Some(Program { command: self.program.clone(), elapsed, status }))
     }
 
     /// Returns the columns of the tables.

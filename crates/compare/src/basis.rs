@@ -32,7 +32,7 @@ impl Comparison {
     /// Returns where the figures of the verdict come from: runs of the program if there are any, else predictions where
     /// the trace says enough, else replays.
     pub fn basis(&self) -> Basis {
-        match self.confirmation {
+        match self.confirmed() {
             Some(_) => Basis { time: Evidence::Runs, memory: Evidence::Runs, ..self.replayed_basis() },
             None => self.replayed_basis(),
         }

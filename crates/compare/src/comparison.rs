@@ -43,6 +43,13 @@ pub struct Comparison {
     pub rows: Vec<Row>,
 }
 
+impl Comparison {
+    /// Returns the runs of the program itself, if it could be run under the system's malloc: else the replays decide.
+    pub fn confirmed(&self) -> Option<&Confirmation> {
+        self.confirmation.as_ref().filter(|runs| runs.failure().is_none())
+    }
+}
+
 /// How real replays were made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settings {

@@ -4,7 +4,7 @@
 //! program's caches, nor what share of the program's time malloc takes. Runs of the program can.
 
 use std::ffi::OsString;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -125,6 +125,8 @@ pub struct Program {
     pub command: Vec<OsString>,
     /// How long the recorded run took.
     pub elapsed: Duration,
+    /// How it ended: the others must end alike.
+    pub status: ExitStatus,
 }
 
 impl Program {
@@ -216,6 +218,8 @@ struct Runs {
     command: Vec<OsString>,
     /// Time limit of a run, in seconds.
     seconds: u32,
+    /// How a run must end.
+    ends_as: ExitStatus,
     _folder: Folder,
 }
 
@@ -230,6 +234,8 @@ impl Runs {
             launcher: Launcher::new(folder.path())?,
             command: [path.into_os_string()].into_iter().chain(arguments.iter().cloned()).collect(),
             seconds: u32::try_from(limit.as_secs()).unwrap_or(u32::MAX),
+            // A program that was ended by a signal may be ended sooner by the next one: that is no measurement.
+            ends_as: if program.status.code().is_some() { program.status } else { ExitStatus::default() },
             _folder: folder,
         })
     }
@@ -268,7 +274,8 @@ impl Runs {
     }
 
     fn run(&self, allocator: &Allocator) -> Result<ProgramRun> {
-        let launch = Launch { command: &self.command, settings: &[], times: 1, seconds: self.seconds };
+        let launch =
+            Launch { command: &self.command, settings: &[], times: 1, seconds: self.seconds, ends_as: self.ends_as };
         let spent = self.launcher.run(&launch, allocator, |launcher| {
             launcher.stdin(Stdio::null()).stdout(Stdio::null());
         })?;
@@ -283,6 +290,8 @@ impl Runs {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
     use super::super::synthetic::{Synthetic, row};
     use super::*;
 
@@ -315,23 +324,35 @@ mod tests {
         assert!(!names(&finalists(&comparison)).contains(&"broken".to_owned()));
     }
 
-    fn launched(command: &[&str]) -> Result<ProgramRun> {
+    fn launched(command: &[&str], status: ExitStatus) -> Result<ProgramRun> {
         let command: Vec<OsString> = command.iter().map(OsString::from).collect();
-        Runs::of(&Program { command, elapsed: Duration::ZERO })?.run(&Allocator::System)
+        Runs::of(&Program { command, elapsed: Duration::ZERO, status })?.run(&Allocator::System)
     }
 
     #[test]
     fn a_run_is_measured() {
-        let run = launched(&["sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]).unwrap();
+        let run =
+            launched(&["sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"], ExitStatus::default()).unwrap();
         assert!(run.cpu_seconds > 0.0 && run.seconds >= run.cpu_seconds * 0.5, "{run:?}");
         assert!(run.peak_rss > 100 << 10, "{run:?}");
     }
 
     #[test]
     fn a_run_that_fails_says_why() {
-        let error = launched(&["sh", "-c", "echo alas >&2; exit 3"]).unwrap_err().to_string();
+        let failing = ["sh", "-c", "echo alas >&2; exit 3"];
+        let error = launched(&failing, ExitStatus::default()).unwrap_err().to_string();
         assert!(error.contains("exit status: 3") && error.contains("alas"), "{error}");
-        assert!(launched(&["/nowhere/program"]).is_err());
+        assert!(launched(&["/nowhere/program"], ExitStatus::default()).is_err());
+    }
+
+    #[test]
+    fn runs_must_end_as_the_recorded_one_did() {
+        let failed = ExitStatus::from_raw(3 << 8);
+        assert!(launched(&["sh", "-c", "exit 3"], failed).is_ok());
+        let error = launched(&["true"], failed).unwrap_err().to_string();
+        assert!(error.contains("exit status: 0") && error.contains("exit status: 3"), "{error}");
+        let killed = ExitStatus::from_raw(9);
+        assert!(launched(&["sh", "-c", "kill -KILL $$"], killed).is_err());
     }
 
     #[test]

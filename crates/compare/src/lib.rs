@@ -86,7 +86,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(signal) = source.asked_to_end() {
         return Ok(interruption::exit_code_of(signal));
     }
-    plan.program = arguments.program(source.elapsed());
+    plan.program = arguments.program(source.run())?;
     let comparison = gather(source.path(), &plan)?;
     // A process that ends by a signal runs no destructors.
     drop(source);

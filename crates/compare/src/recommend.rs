@@ -64,7 +64,7 @@ fn conclude(comparison: &Comparison) -> Conclusion<'_> {
 
 /// Returns why nothing can be said, if that is so whatever the figures are, and what to do about it.
 fn doubt<'a>(comparison: &'a Comparison, rivals: &[Rival]) -> Option<Conclusion<'a>> {
-    if comparison.confirmation.is_some() {
+    if comparison.confirmed().is_some() {
         let (why, next) = few_rounds(comparison, rivals)?;
         return Some(Conclusion::unknown(format!("Nothing can be said: {why}."), next));
     }
@@ -122,7 +122,7 @@ fn few_rounds(comparison: &Comparison, rivals: &[Rival]) -> Option<(String, Stri
 
 /// Returns by how much replays of the same allocator differ, if that is too much.
 fn noisy(comparison: &Comparison) -> Option<(String, String)> {
-    let runs = comparison.confirmation.as_ref();
+    let runs = comparison.confirmed();
     let noise = |metric, figure| runs.map_or_else(|| comparison.noise_of(metric), |runs| runs.noise(figure));
     let of = |metric, figure, what| match noise(metric, figure) {
         Some(noise) if noise <= MOST_NOISE => None,
@@ -138,7 +138,7 @@ fn noisy(comparison: &Comparison) -> Option<(String, String)> {
     let how = time.or_else(|| is_open(comparison.doubt_of_memory()).then(memory).flatten())?;
     let why = format!(
         "{} the system's malloc {how}; with more than {} % only differences of twice the noise are shown",
-        if comparison.confirmation.is_some() { "runs of the program under" } else { "replays of" },
+        if comparison.confirmed().is_some() { "runs of the program under" } else { "replays of" },
         percent(MOST_NOISE)
     );
     let more = act::rounds(2 * comparison.decisive_rounds(), comparison);
@@ -275,7 +275,7 @@ fn offers<'r, 'a>(rivals: &'r [Rival<'a>], choice: Option<&Rival>) -> Vec<&'r Ri
 
 /// Returns what the figures of a verdict are, and how to measure the program itself.
 fn about(comparison: &Comparison) -> String {
-    if comparison.confirmation.is_some() {
+    if comparison.confirmed().is_some() {
         return "These are the times and the memory of the program itself.".to_owned();
     }
     let Basis { time, memory, .. } = comparison.basis();
@@ -308,7 +308,7 @@ fn about(comparison: &Comparison) -> String {
 impl Comparison {
     /// Returns the number of rounds on which the verdict rests: of runs of the program itself, or of replays.
     fn decisive_rounds(&self) -> usize {
-        self.confirmation.as_ref().map_or(self.settings.rounds, |runs| runs.rounds) as usize
+        self.confirmed().map_or(self.settings.rounds, |runs| runs.rounds) as usize
     }
 
     /// Returns how to measure the program itself; empty where it is not known which one it is.

@@ -48,7 +48,7 @@ impl Comparison {
     ///
     /// If the program itself was run, those that it was run under, with the figures of these runs.
     pub fn rivals(&self) -> Vec<Rival<'_>> {
-        self.confirmation.as_ref().map_or_else(|| self.replayed_rivals(), |runs| self.confirmed_rivals(runs))
+        self.confirmed().map_or_else(|| self.replayed_rivals(), |runs| self.confirmed_rivals(runs))
     }
 
     fn confirmed_rivals<'a>(&'a self, runs: &Confirmation) -> Vec<Rival<'a>> {

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -21,10 +22,21 @@ use heapwright_show::number;
 /// The name that the bundled trace has in tables.
 const BUNDLED_NAME: &str = "bundled.hwt";
 
+/// The run of a program that was recorded now.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// How long it took.
+    pub elapsed: Duration,
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Whether the process whose trace is taken was still running then.
+    pub continued: bool,
+}
+
 /// A trace that can be read for as long as this lives.
 pub struct Source {
     path: PathBuf,
-    elapsed: Option<Duration>,
+    run: Option<Run>,
     asked_to_end: Option<i32>,
     _folder: Option<Folder>,
 }
@@ -37,7 +49,7 @@ impl Source {
     pub fn file(path: &Path) -> Result<Source> {
         ensure_rereadable(path)?;
         match files::open(path) {
-            Ok(_) => Ok(Source { path: path.to_owned(), elapsed: None, asked_to_end: None, _folder: None }),
+            Ok(_) => Ok(Source { path: path.to_owned(), run: None, asked_to_end: None, _folder: None }),
             Err(_) if program::find(path.as_os_str()).is_some() => {
                 let name = path.shown();
                 bail!("there is no trace {name}; to record the program {name} and compare, type -- before it")
@@ -51,7 +63,7 @@ impl Source {
         let folder = Folder::new("compare")?;
         let path = folder.path().join(BUNDLED_NAME);
         fs::write(&path, heapwright_carried::BUNDLED).context("cannot write the bundled trace to a temporary file")?;
-        Ok(Source { path, elapsed: None, asked_to_end: None, _folder: Some(folder) })
+        Ok(Source { path, run: None, asked_to_end: None, _folder: Some(folder) })
     }
 
     /// Runs a program and records it; of its processes, those that run `process` if that is said. The trace is also
@@ -63,14 +75,14 @@ impl Source {
         let recording = record::program(command, &options)?;
         let main = recording.written()?;
         tell(&recording, main);
-        let path = main.path.clone();
+        let (path, continued) = (main.path.clone(), main.continued);
         if let Some(keep) = keep {
             let mut draft = keep.draft()?;
             let copied = File::open(&path).and_then(|mut trace| io::copy(&mut trace, &mut draft));
             copied.context("the trace cannot be kept")?;
             draft.keep()?;
         }
-        let Recording { elapsed, asked_to_end, .. } = recording;
+        let Recording { elapsed, asked_to_end, status, .. } = recording;
         if asked_to_end.is_some() {
             let kept = match keep {
                 Some(keep) => format!("{} keeps what was recorded", keep.path().shown()),
@@ -80,7 +92,8 @@ impl Source {
                 "heapwright: interrupted while the program ran: nothing is compared, and {kept}"
             );
         }
-        Ok(Source { path, elapsed: Some(elapsed), asked_to_end, _folder: Some(folder) })
+        let run = Some(Run { elapsed, status, continued });
+        Ok(Source { path, run, asked_to_end, _folder: Some(folder) })
     }
 
     /// The signal by which another process asked this command to end while it recorded the program.
@@ -88,9 +101,9 @@ impl Source {
         self.asked_to_end
     }
 
-    /// How long the program ran, if it was recorded now.
-    pub fn elapsed(&self) -> Option<Duration> {
-        self.elapsed
+    /// The program's run, if it was recorded now.
+    pub fn run(&self) -> Option<Run> {
+        self.run
     }
 
     /// Where it lies.
@@ -116,10 +129,8 @@ fn tell(recording: &Recording, main: &Recorded) {
         let listed = others.iter().take(LISTED).map(String::as_str).collect::<Vec<_>>().join(", ");
         heapwright_show::eprintln!("heapwright: not {listed}{more}: --process NAME takes another");
     }
-    if let Some(unread) = &recording.unread {
-        heapwright_show::eprintln!("heapwright: {}", unread.describe());
-    }
-    for remark in main.hidden_objects().into_iter().chain(main.unrecorded_successor()) {
+    let of_main = [main.hidden_objects(), main.unrecorded_successor(), main.calls_after_the_end()];
+    for remark in recording.without_calls().chain(of_main.into_iter().flatten()) {
         heapwright_show::eprintln!("heapwright: {remark}");
     }
     if let Some(error) = &main.error {

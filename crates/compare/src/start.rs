@@ -2,7 +2,7 @@
 //! memory of replays do not contain this, because they begin when it is done.
 
 use std::ffi::OsString;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 
 use anyhow::{Context, Result};
 use heapwright_allocators::allocator::Allocator;
@@ -84,7 +84,7 @@ impl Starter {
     }
 
     fn run(&self, command: &[OsString], allocator: &Allocator) -> Result<Vec<Spent>> {
-        let launch = Launch { command, settings: &[], times: STARTS, seconds: LIMIT };
+        let launch = Launch { command, settings: &[], times: STARTS, seconds: LIMIT, ends_as: ExitStatus::default() };
         let quiet = |launcher: &mut std::process::Command| {
             launcher.stdin(Stdio::null()).stdout(Stdio::null());
         };

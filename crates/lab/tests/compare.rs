@@ -362,6 +362,7 @@ fn a_program_that_cannot_be_confirmed_is_a_failure() {
         out.contains("measured") && json(&json_file)["confirmation"]["rounds"] == 0,
         "the replays are shown: {out}"
     );
+    assert!(!out.contains("no other allocator could be measured"), "the replays are judged: {out}");
 }
 
 /// The commands at the end of a verdict are those that were typed, and not an ellipsis.

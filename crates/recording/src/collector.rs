@@ -15,6 +15,7 @@ use heapwright_host::process::without_signals;
 use heapwright_os::FileError;
 use heapwright_translation::Source;
 
+use super::left::Left;
 use super::process::{Details, PAUSE, Process, program};
 use super::program::Options;
 use super::recorded::{Recorded, Unread};
@@ -38,6 +39,8 @@ pub struct Collected {
     pub recorder_was_loaded: bool,
     /// Processes whose streams could not be read.
     pub unread: Option<Unread>,
+    /// Processes to be recorded that run, and have made no call until now.
+    pub unheard: Vec<Left>,
 }
 
 /// Handle of the threads that read streams.
@@ -140,15 +143,45 @@ impl Watcher {
             self.join_readers(JoinHandle::is_finished);
             thread::sleep(PAUSE);
         }
-        let end = Instant::now() + GRACE;
-        while Instant::now() < end && self.readers.iter().any(|reader| !reader.is_finished()) {
-            thread::sleep(PAUSE / 10);
-        }
+        let left = Left::all(&self.folder);
+        self.read_what_is_left(left.clone())?;
         self.stop.store(true, Ordering::Release);
         self.join_readers(|_| true);
         self.read_what_waited()?;
-        let recorder_was_loaded = self.main.is_some();
-        Ok(Collected { recorded: self.recorded, recorder_was_loaded, unread: self.unread })
+        for recorded in &mut self.recorded {
+            recorded.continued = left.iter().any(|left| recorded.is_seen && recorded.pid == left.pid);
+        }
+        let (recorder_was_loaded, unheard) = (self.main.is_some(), self.unheard());
+        Ok(Collected { recorded: self.recorded, recorder_was_loaded, unread: self.unread, unheard })
+    }
+
+    /// Reads what the processes that the program `left` do in the time that they are given.
+    fn read_what_is_left(&mut self, mut left: Vec<Left>) -> Result<()> {
+        let end = Instant::now() + GRACE;
+        while Instant::now() < end {
+            if self.readers.iter().all(JoinHandle::is_finished) {
+                left.retain(|left| left.lives(&self.folder));
+                if left.is_empty() {
+                    left = Left::all(&self.folder);
+                }
+                if left.is_empty() {
+                    break;
+                }
+            }
+            thread::sleep(PAUSE / 10);
+            self.read_new_streams()?;
+            self.join_readers(JoinHandle::is_finished);
+        }
+        Ok(())
+    }
+
+    /// Returns the processes that run and have no stream.
+    fn unheard(&self) -> Vec<Left> {
+        if self.options.main_only || !self.options.only.is_empty() {
+            return Vec::new();
+        }
+        let is_heard = |left: &Left| self.recorded.iter().any(|one| one.is_seen && one.pid == left.pid);
+        Left::all(&self.folder).into_iter().filter(|left| !is_heard(left)).collect()
     }
 
     /// Reads the streams for which there were no descriptors or no memory, now that the others have been read.

@@ -92,7 +92,8 @@ impl Process {
             marked: self.details.marked,
             failure: None,
             lost: 0,
-            hides_objects: false,
+            hidden_objects: None,
+            continued: false,
             outlived: false,
             limit: None,
             error: None,
@@ -100,7 +101,7 @@ impl Process {
         if !has_calls(&source, stop) {
             return None;
         }
-        recorded.hides_objects = source.producer().seen().is_some_and(|seen| python::hides_objects(seen.pid));
+        recorded.hidden_objects = source.producer().seen().and_then(|seen| python::hidden_objects(seen.pid));
         match self.traces.begin(self.owner, recorded.pid, recorded.image) {
             Ok(begun) => {
                 (recorded.file, recorded.path) = (Some(begun.number), begun.path.clone());

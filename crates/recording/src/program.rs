@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 
 use super::collector::{Collected, Collector};
+use super::left::Left;
 use super::process::Details;
 use super::python;
 use super::recorded::{Recorded, Unread};
@@ -98,6 +99,8 @@ pub struct Recording {
     pub left_out: usize,
     /// Processes that have no trace because their calls could not be read.
     pub unread: Option<Unread>,
+    /// Processes that run, and have made no call until the recording ended.
+    pub unheard: Vec<Left>,
     /// Exit status of the program.
     pub status: ExitStatus,
     /// The signal by which another process asked this command to end, while the program ran.
@@ -128,6 +131,12 @@ impl Recording {
             Some(why) => bail!(why),
             None => Ok(main),
         }
+    }
+
+    /// Describes the processes of which no call was recorded although they made some, or may do so, in a line each.
+    pub fn without_calls(&self) -> impl Iterator<Item = String> {
+        let unread = self.unread.as_ref().map(Unread::describe);
+        unread.into_iter().chain((!self.unheard.is_empty()).then(|| why_unheard(&self.unheard)))
     }
 
     /// Returns how the program failed, a sentence for people, unless it succeeded or this command was asked to end it.
@@ -229,19 +238,36 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
             return Err(error);
         }
     };
-    let Collected { recorded, recorder_was_loaded, unread } = collected;
+    let Collected { recorded, recorder_was_loaded, unread, unheard } = collected;
     let (mut traces, left_out) = traces.settle(finished.pid, recorded, options.least_events);
     if let Some(program) = traces.first_mut().filter(|first| first.is_the_program) {
         program.ended_as(finished.name);
     }
     match (traces.is_empty(), unread) {
         (true, Some(unread)) => bail!("nothing was recorded: its calls cannot be read: {}", unread.reason()),
+        (true, None) if !unheard.is_empty() => bail!("nothing was recorded: {}", why_unheard(&unheard)),
         (true, None) => Err(why_nothing(name, options, finished.status, recorder_was_loaded)),
         (false, unread) => {
             let Finished { status, asked_to_end, .. } = finished;
-            Ok(Recording { traces, left_out, unread, status, asked_to_end, elapsed })
+            Ok(Recording { traces, left_out, unread, unheard, status, asked_to_end, elapsed })
         }
     }
+}
+
+/// Says that nothing is known of processes that continue.
+fn why_unheard(unheard: &[Left]) -> String {
+    const LISTED: usize = 3;
+    let mut names: Vec<String> =
+        unheard.iter().take(LISTED).map(|left| format!("{} [{}]", left.name.shown(), left.pid)).collect();
+    if let Some(more) = unheard.len().checked_sub(LISTED).filter(|&more| more > 0) {
+        names.push(format!("{} more", number::grouped(more as u64)));
+    }
+    let (it, was) = if unheard.len() == 1 { ("it", "was") } else { ("them", "were") };
+    format!(
+        "{} {was} still running when the program ended, and had made no call yet: keep {it} in the foreground to record \
+         {it}",
+        names.join(", ")
+    )
 }
 
 /// Returns why there is no trace; `loaded` is whether the recorder was loaded into the program.

@@ -10,6 +10,7 @@ use heapwright_show::number;
 use heapwright_trace::Totals;
 use heapwright_translation::{Figures, Sampled};
 
+use super::python::Hidden;
 use super::summary;
 
 /// The outcome of one stream.
@@ -54,9 +55,11 @@ pub struct Recorded {
     pub failure: Option<i32>,
     /// Number of calls after that failure.
     pub lost: u64,
-    /// Whether the process is a Python interpreter whose small objects do not come from malloc.
-    pub hides_objects: bool,
-    /// Whether the process was still running when the recording ended.
+    /// Why small objects do not come from malloc, of a Python interpreter whose do not.
+    pub(super) hidden_objects: Option<Hidden>,
+    /// Whether the process was still running when the program had ended.
+    pub continued: bool,
+    /// Whether it was still running when the recording ended.
     pub outlived: bool,
     /// The limit of the trace's length at which the recording ended, in bytes.
     pub limit: Option<u64>,
@@ -67,13 +70,17 @@ pub struct Recorded {
 impl Recorded {
     /// Returns a remark about Python's own allocator, if the process uses it.
     pub fn hidden_objects(&self) -> Option<String> {
-        self.hides_objects.then(|| {
-            format!(
-                "{} [{}] keeps objects of up to 512 bytes in Python's own allocator, which the trace does not show: \
-                 set PYTHONMALLOC=malloc to record them",
-                self.program, self.pid
-            )
-        })
+        let what_to_do = match self.hidden_objects? {
+            Hidden::NotAsked => "set PYTHONMALLOC=malloc to record them",
+            Hidden::ReadsNoVariables => {
+                "it was started with -E or -I and took no notice of PYTHONMALLOC: start it without them, as in `python3 SCRIPT`"
+            }
+        };
+        Some(format!(
+            "{} [{}] keeps objects of up to 512 bytes in Python's own allocator, which the trace does not show: \
+             {what_to_do}",
+            self.program, self.pid
+        ))
     }
 
     /// Returns a remark about the program that its process ran afterwards, without the recorder.
@@ -85,6 +92,18 @@ impl Recorded {
                 self.program.shown(),
                 self.pid,
                 successor.shown()
+            )
+        })
+    }
+
+    /// Returns a remark about the calls that the process made after the recording had ended.
+    pub fn calls_after_the_end(&self) -> Option<String> {
+        self.outlived.then(|| {
+            let who = self.program.shown();
+            format!(
+                "{who} [{}] was still running when the program ended; its trace ends soon after: keep it in the foreground \
+                 to record all of it",
+                self.pid
             )
         })
     }

@@ -41,9 +41,7 @@ impl Source {
             recording => recording?,
         };
         let main = recording.written()?;
-        if let Some(unread) = &recording.unread {
-            heapwright_show::eprintln!("heapwright: {}", unread.describe());
-        }
+        recording.without_calls().for_each(|remark| heapwright_show::eprintln!("heapwright: {remark}"));
         if let Some(failure) = recording.failure() {
             heapwright_show::eprintln!("heapwright: {failure}");
         }

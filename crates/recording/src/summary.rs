@@ -12,7 +12,7 @@ use heapwright_os::FileError;
 use heapwright_trace::{Event, Reader, WriteError};
 
 use super::program::Recording;
-use super::recorded::{Recorded, Unread};
+use super::recorded::Recorded;
 use heapwright_show::table::Table;
 use heapwright_show::{eprintln, number};
 use heapwright_translation::Sampled;
@@ -48,8 +48,7 @@ pub fn print(recording: &Recording) {
     }
     let main = recording.main();
     let used = time_of(main).into_iter().chain(memory_of(main));
-    let whole =
-        used.chain(whose(recording)).chain(few_calls(recording)).chain(recording.unread.as_ref().map(Unread::describe));
+    let whole = used.chain(whose(recording)).chain(few_calls(recording)).chain(recording.without_calls());
     whole.for_each(|line| eprintln!("heapwright: {line}"));
     let remarks = failures(recorded).into_iter().chain(recorded.iter().flat_map(remarks)).chain(inherited(recorded));
     let remarks: Vec<String> = remarks.collect();
@@ -168,7 +167,8 @@ pub fn cautions(one: &Recorded) -> Vec<String> {
         let (lost, why) = (number::grouped(one.lost), reason(failure));
         format!("the recording of {} ended before it did, {lost} calls are missing: {why}", who(one))
     });
-    failure.into_iter().chain(one.hidden_objects()).chain(one.unrecorded_successor()).collect()
+    let others = [one.hidden_objects(), one.unrecorded_successor(), one.calls_after_the_end()];
+    failure.into_iter().chain(others.into_iter().flatten()).collect()
 }
 
 /// Returns the remarks that a user of the trace needs.
@@ -181,9 +181,6 @@ fn remarks(one: &Recorded) -> Vec<String> {
     }
     if let Some(limit) = one.limit {
         remarks.push(format!("the recording of {who} ended before it did: {}", why_limited(limit)));
-    }
-    if one.outlived {
-        remarks.push(format!("{who} was still running when the program ended; its trace ends there"));
     }
     if one.marked && figures.events() == 0 {
         remarks.push(format!("{who} marked no block in which it requested memory: its trace is empty"));

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 
 use anyhow::{Context, Result};
 use heapwright_bench::{COUNT, CPU, Counts, ELAPSED, MALLOC, SLOW_CALL, Spent, WORK, Workload};
@@ -109,7 +110,7 @@ impl Base {
         let output = self.folder.join("output");
         let to = File::create(&output).with_context(|| format!("cannot write {}", output.shown()))?;
         let Start { command, settings, times, .. } = start;
-        let launch = Launch { command, settings, times: *times, seconds: TIME_LIMIT };
+        let launch = Launch { command, settings, times: *times, seconds: TIME_LIMIT, ends_as: ExitStatus::default() };
         let spent = self.launcher.run(&launch, allocator, |launcher| {
             launcher.current_dir(&self.folder).stdin(input).stdout(to);
         })?;

@@ -1,6 +1,6 @@
 //! Programs run for real: interleaved rounds, each under every allocator once.
 
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
 use fastrand::Rng;
@@ -93,7 +93,13 @@ impl Contender {
 }
 
 fn run(program: &Prepared, launcher: &Launcher, allocator: &Allocator) -> Result<RealRun> {
-    let launch = Launch { command: &program.command, settings: &program.settings, times: 1, seconds: LIMIT };
+    let launch = Launch {
+        command: &program.command,
+        settings: &program.settings,
+        times: 1,
+        seconds: LIMIT,
+        ends_as: ExitStatus::default(),
+    };
     let spent = launcher.run(&launch, allocator, |launcher| {
         launcher.stdin(Stdio::null()).stdout(Stdio::null()).current_dir(&program.folder);
     })?;
