@@ -220,8 +220,8 @@ impl Arguments {
         let Some(Run { elapsed, status, continued }) = run.filter(|_| self.confirm) else { return Ok(None) };
         ensure!(
             !continued,
-            "--confirm measures what ends with the program, and its process with most calls was still running then: keep \
-             it in the foreground, or leave --confirm out"
+            "--confirm measures what ends with the program, and its process with most calls was still running then: \
+             keep it in the foreground, or leave --confirm out"
         );
         Ok(Some(Program { command: self.program.clone(), elapsed, status }))
     }

@@ -149,6 +149,10 @@ fn a_program_with_a_sanitizer_is_reported() {
     let output = heapwright().args(["run", "--"]).arg(program).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("built with a sanitizer (libasan.so.99)"), "{}", stderr(&output));
+    let program = compiled(folder.path(), "plain", source, &[]);
+    let output = heapwright().args(["run", "--"]).arg(program).env("LD_PRELOAD", &runtime).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains(&format!("LD_PRELOAD names {}", runtime.display())), "{}", stderr(&output));
 }
 
 #[test]

@@ -2,9 +2,9 @@
 //!
 //! From the bottom up: `room` (the directory of streams), `partial` (a file while it is written), `traces` (the files),
 //! `totals` (what a process used), `looking` (when its mappings are listed), `recorded` (the outcome of one process),
-//! `process` (the trace of one process), `left` (what runs when the program has ended), `collector` (all streams while the
-//! program runs), `program` (a program from start to end, also for other commands), `summary` (the report at the end),
-//! `sampling` (which requests have a call site), `source` (a trace to analyse, recorded if need be).
+//! `process` (the trace of one process), `left` (what runs when the program has ended), `collector` (all streams while
+//! the program runs), `program` (a program from start to end, also for other commands), `summary` (the report at the
+//! end), `sampling` (which requests have a call site), `source` (a trace to analyse, recorded if need be).
 
 mod arguments;
 mod collector;

@@ -263,11 +263,8 @@ fn why_unheard(unheard: &[Left]) -> String {
         names.push(format!("{} more", number::grouped(more as u64)));
     }
     let (it, was) = if unheard.len() == 1 { ("it", "was") } else { ("them", "were") };
-    format!(
-        "{} {was} still running when the program ended, and had made no call yet: keep {it} in the foreground to record \
-         {it}",
-        names.join(", ")
-    )
+    let what_to_do = format!("keep {it} in the foreground to record {it}");
+    format!("{} {was} still running when the program ended, and had made no call yet: {what_to_do}", names.join(", "))
 }
 
 /// Returns why there is no trace; `loaded` is whether the recorder was loaded into the program.

@@ -73,7 +73,7 @@ impl Recorded {
         let what_to_do = match self.hidden_objects? {
             Hidden::NotAsked => "set PYTHONMALLOC=malloc to record them",
             Hidden::ReadsNoVariables => {
-                "it was started with -E or -I and took no notice of PYTHONMALLOC: start it without them, as in `python3 SCRIPT`"
+                "it was started with -E or -I and took no notice of PYTHONMALLOC: start it without these"
             }
         };
         Some(format!(
@@ -101,8 +101,8 @@ impl Recorded {
         self.outlived.then(|| {
             let who = self.program.shown();
             format!(
-                "{who} [{}] was still running when the program ended; its trace ends soon after: keep it in the foreground \
-                 to record all of it",
+                "{who} [{}] was still running when the program ended; its trace ends soon after: keep it in the \
+                 foreground to record all of it",
                 self.pid
             )
         })

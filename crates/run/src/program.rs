@@ -76,7 +76,18 @@ pub fn is_refused_by_library(command: &Command, status: ExitStatus) -> bool {
 /// path.
 pub fn obstacle_of(name: &OsStr) -> Option<String> {
     let path = find(name).map_or_else(|| PathBuf::from(name), interpreter_of);
-    obstacle(&path).map(|obstacle| format!("{} {obstacle}", path.shown()))
+    obstacle(&path).map(|obstacle| format!("{} {obstacle}", path.shown())).or_else(preloaded_obstacle)
+}
+
+/// Returns which library that LD_PRELOAD names already does not load behind another one.
+fn preloaded_obstacle() -> Option<String> {
+    let preloaded = env::var_os("LD_PRELOAD")?;
+    let sanitizer = preloaded.as_bytes().split(|byte| b": ".contains(byte)).find(|library| {
+        let name = library.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        SANITIZERS.iter().any(|sanitizer| name.starts_with(sanitizer.as_bytes()))
+    })?;
+    let name = OsStr::from_bytes(sanitizer).shown();
+    Some(format!("LD_PRELOAD names {name}, which replaces malloc and must be loaded first: unset it"))
 }
 
 /// Follows the interpreters of a script to a program that is not a script.
