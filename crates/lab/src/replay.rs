@@ -19,6 +19,7 @@ use heapwright_show::output::warn_of_damage;
 use heapwright_show::progress::Progress;
 use heapwright_show::results;
 use heapwright_show::table::Table;
+use heapwright_show::terminal;
 
 /// The examples at the end of the help text.
 pub const EXAMPLES: &str = "\
@@ -128,23 +129,26 @@ fn print(rows: &[Row]) {
     }
     heapwright_show::print!("{table}");
     if let Some(Row { outcome, .. }) = rows.first() {
-        heapwright_show::println!(
-            "\n{}; at most {} requested at one time. External fragmentation and holes are those at the end.",
+        let text = format!(
+            "{}; at most {} requested at one time. External fragmentation and holes are those at the end.",
             number::counted(outcome.events, "event"),
             number::bytes(outcome.peak_requested)
         );
+        heapwright_show::println!("\n{}", terminal::fitted(&text));
     }
     for Row { outcome, because, .. } in rows {
         if let Some(reason) = because {
-            heapwright_show::println!("{}: reference engine, because {reason}", outcome.policy.name());
+            let text = format!("{}: reference engine, because {reason}", outcome.policy.name());
+            heapwright_show::println!("{}", terminal::fitted(&text));
         }
     }
     for Row { outcome, .. } in rows.iter().filter(|row| row.outcome.refused + row.outcome.unknown > 0) {
-        heapwright_show::println!(
+        let text = format!(
             "{}: requests that failed: {}; frees of blocks that are not live: {}",
             outcome.policy.name(),
             number::grouped(outcome.refused),
             number::grouped(outcome.unknown)
         );
+        heapwright_show::println!("{}", terminal::fitted(&text));
     }
 }

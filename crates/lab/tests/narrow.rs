@@ -22,6 +22,10 @@ fn tables_and_lines_fit_40_columns() {
         "sites git.hwt --group size --limit 3",
         "diff a_trace_of_a_program.hwt a_trace_of_a_program.hwt",
         "diff --group size a_trace_of_a_program.hwt git.hwt --limit 3",
+        "fit -p first git.hwt",
+        "fit -p first --granule 4 --header 8 a_trace_of_a_program.hwt",
+        "replay git.hwt",
+        "replay --merging deferred -p first a_trace_of_a_program.hwt",
         "watch --once git.hwt",
         "watch --once git.hwt -p best -p buddy --at 60000",
     ] {

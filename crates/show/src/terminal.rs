@@ -34,8 +34,13 @@ pub fn fitted(text: &str) -> String {
 
 /// As [`fitted`], indented by two columns.
 pub fn fitted_below(text: &str) -> String {
+    fitted_behind("  ", text)
+}
+
+/// As [`fitted`], each line behind `margin`.
+pub fn fitted_behind(margin: &str, text: &str) -> String {
     let columns = columns().unwrap_or(usize::MAX);
-    textwrap::fill(&text.shown(), textwrap::Options::new(columns).initial_indent("  ").subsequent_indent("  "))
+    textwrap::fill(&text.shown(), textwrap::Options::new(columns).initial_indent(margin).subsequent_indent(margin))
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use heapwright_show::output::warn_of_damage;
 use heapwright_show::progress::Progress;
 use heapwright_show::results;
 use heapwright_show::table::Table;
+use heapwright_show::terminal;
 use heapwright_show::usage;
 use heapwright_stats as stats;
 
@@ -220,18 +221,17 @@ impl Watch {
 fn print(rows: &[Row], demand: &Demand, rules: &Rules) {
     heapwright_show::print!("{}", fits(rows, demand));
     if demand.peak_rounded == u64::MAX {
-        return heapwright_show::println!(
-            "\n16 EiB or more live at one time, which is more than can be counted. Look for sizes that are none, such \
-             as -1, in what the trace was made of."
+        return tell(
+            "16 EiB or more live at one time, which is more than can be counted. Look for sizes that are none, such as \
+             -1, in what the trace was made of.",
         );
     }
-    heapwright_show::println!(
-        "\nAt most {} bytes asked for live at one time; {} with rounding{}: no heap that does not move blocks is \
-         shorter.",
+    tell(&format!(
+        "At most {} bytes asked for live at one time; {} with rounding{}: no heap that does not move blocks is shorter.",
         number::grouped(demand.peak_requested),
         number::grouped(demand.peak_rounded),
         if rules.header > 0 { " and headers" } else { "" }
-    );
+    ));
     for row in rows {
         print_notes(row);
     }
@@ -280,14 +280,17 @@ fn known_as(found: &[&Fit]) -> &'static str {
 fn print_notes(Row { policy, seed, fit, longest, .. }: &Row) {
     let name = seed.map_or(policy.name().to_owned(), |seed| format!("{} (seed {seed})", policy.name()));
     match fit {
-        None => heapwright_show::println!(
-            "{name}: some request finds no place in a region of {}, the longest that can be simulated.",
-            number::bytes(*longest)
+        None => say(
+            "",
+            &format!(
+                "{name}: some request finds no place in a region of {}, the longest that can be simulated.",
+                number::bytes(*longest)
+            ),
         ),
         Some(fit) if !fit.fails_above.is_empty() => {
             let shown: Vec<String> = fit.fails_above.iter().take(5).map(|&fails| number::grouped(fails)).collect();
             let more = if fit.fails_above.len() > shown.len() { " and more" } else { "" };
-            heapwright_show::println!("{name} fails in longer regions: of {}{more}.", shown.join("; "));
+            say("", &format!("{name} fails in longer regions: of {}{more}.", shown.join("; ")));
         }
         Some(_) => {}
     }
@@ -298,10 +301,10 @@ fn print_worst_cases(demand: &Demand, rules: &Rules) {
     if bounds.is_empty() {
         return;
     }
-    heapwright_show::println!(
-        "\nThe worst of all programs that have no more live (M) and no block longer than this one's longest, {} (n):",
+    tell(&format!(
+        "The worst of all programs that have no more live (M) and no block longer than this one's longest, {} (n):",
         number::bytes(demand.largest_rounded)
-    );
+    ));
     for bound in &bounds {
         let says = match bound.says {
             Says::SomeProgramNeeds => "some program needs",
@@ -311,15 +314,28 @@ fn print_worst_cases(demand: &Demand, rules: &Rules) {
             u64::MAX => "a length above 16 EiB, more than any memory".to_owned(),
             bytes => number::bytes(bytes),
         };
-        heapwright_show::println!("  {}: {says} {length}", bound.heaps.name());
-        heapwright_show::println!("    = {}, in granules\n    {}", bound.formula, bound.source);
+        say("  ", &format!("{}: {says} {length}", bound.heaps.name()));
+        say("    ", &format!("= {}, in granules", bound.formula));
+        say("    ", bound.source);
     }
     if !Bound::premises_hold(demand, rules) {
-        heapwright_show::println!(
+        let text = format!(
             "These are theorems about programs that only allocate and free. This one also resizes blocks ({} times) \
              or asks for alignments above the granule ({}), or its heap lets blocks keep remainders: it may need more.",
             number::grouped(demand.resizes),
             number::grouped(demand.aligned)
         );
+        say("", &text);
     }
+}
+
+/// Prints a paragraph behind an empty line.
+fn tell(text: &str) {
+    heapwright_show::println!();
+    say("", text);
+}
+
+/// Prints a paragraph, each line behind `margin`.
+fn say(margin: &str, text: &str) {
+    heapwright_show::println!("{}", terminal::fitted_behind(margin, text));
 }
