@@ -93,6 +93,7 @@ impl Process {
             failure: None,
             lost: 0,
             hidden_objects: None,
+            version_without_frames: None,
             continued: false,
             outlived: false,
             limit: None,
@@ -101,7 +102,10 @@ impl Process {
         if !has_calls(&source, stop) {
             return None;
         }
-        recorded.hidden_objects = source.producer().seen().and_then(|seen| python::hidden_objects(seen.pid));
+        if let Some(seen) = source.producer().seen() {
+            recorded.hidden_objects = python::hidden_objects(seen.pid);
+            recorded.version_without_frames = self.details.every.and_then(|_| python::version_without_frames(seen.pid));
+        }
         match self.traces.begin(self.owner, recorded.pid, recorded.image) {
             Ok(begun) => {
                 (recorded.file, recorded.path) = (Some(begun.number), begun.path.clone());

@@ -7,6 +7,8 @@
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
+use heapwright_allocators::preload::RECORD_PYTHON;
+
 /// The environment variable that selects Python's allocator.
 pub(crate) const VARIABLE: &str = "PYTHONMALLOC";
 
@@ -68,15 +70,42 @@ fn reads_no_variables(arguments: &[u8]) -> bool {
 /// The long option that has a value, without its hyphens.
 const VALUED: &[u8] = b"check-hash-based-pycs";
 
+/// Returns the version of the interpreter that the live process `pid` runs, such as `3.10`, if its frames were asked for
+/// and cannot be read: those of other versions than 3.11 to 3.14, and of free-threaded ones.
+pub fn version_without_frames(pid: u32) -> Option<String> {
+    let read = |file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let asked = |variable: &[u8]| variable.starts_with(RECORD_PYTHON.as_bytes());
+    let is_asked = || read("environ").split(|&byte| byte == 0).any(asked);
+    version(&String::from_utf8_lossy(&read("maps"))).filter(|version| !has_frames(version) && is_asked())
+}
+
+fn has_frames(version: &str) -> bool {
+    let minor = version.strip_prefix("3.").and_then(|minor| minor.parse().ok());
+    minor.is_some_and(|minor: u32| (11..=14).contains(&minor))
+}
+
 /// Returns whether one of a process's mapped files is CPython: `.../python3.11`, `.../libpython3.11.so.1.0`.
 fn has_interpreter(maps: &str) -> bool {
+    interpreters(maps).next().is_some()
+}
+
+/// Returns the version of an interpreter that is in the name of a mapped file: `3.12`; `3.13t` of a free-threaded one.
+fn version(maps: &str) -> Option<String> {
+    interpreters(maps).find_map(|rest| {
+        let mut parts = rest.split('.');
+        let (major, minor) = (parts.next()?, parts.next()?);
+        minor.starts_with(|c: char| c.is_ascii_digit()).then(|| format!("{major}.{minor}"))
+    })
+}
+
+/// Returns what follows `python` in the names of mapped files of CPython.
+fn interpreters(maps: &str) -> impl Iterator<Item = &str> {
     let file_names = maps.lines().filter_map(|line| line.rsplit_once('/')).map(|(_, name)| name);
-    let is_version = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
-    let mut interpreters = file_names.filter(|name| {
-        let program = name.strip_prefix("python").is_some_and(|rest| rest.is_empty() || is_version(rest));
-        program || name.strip_prefix("libpython").is_some_and(is_version)
-    });
-    interpreters.next().is_some()
+    let is_version = |rest: &&str| rest.starts_with(|c: char| c.is_ascii_digit());
+    file_names.filter_map(move |name| {
+        let program = name.strip_prefix("python").filter(|rest| rest.is_empty() || is_version(rest));
+        program.or_else(|| name.strip_prefix("libpython").filter(is_version))
+    })
 }
 
 /// Returns whether an environment sets `PYTHONMALLOC` to `malloc` or `malloc_debug`.
@@ -97,6 +126,24 @@ mod tests {
         }
         for path in ["/usr/bin/pythonic", "/usr/lib/python3/dist-packages/x.so", "/usr/bin/perl", "[heap]"] {
             assert!(!has_interpreter(&map(path)), "{path}");
+        }
+    }
+
+    #[test]
+    fn versions_are_those_in_the_names_of_files() {
+        for (path, expected, has) in [
+            ("/usr/bin/python3.11", Some("3.11"), true),
+            ("/usr/lib/libpython3.14.so.1.0", Some("3.14"), true),
+            ("/usr/lib/libpython3.13t.so.1.0", Some("3.13t"), false),
+            ("/opt/bin/python3.10", Some("3.10"), false),
+            ("/usr/lib/libpython2.7.so.1.0", Some("2.7"), false),
+            ("/opt/bin/python3.15", Some("3.15"), false),
+            ("/opt/bin/python3", None, false),
+            ("/usr/bin/perl", None, false),
+        ] {
+            let found = version(&format!("7f00-7f01 r--p 00000000 fe:01 1234    {path}\n"));
+            assert_eq!(found.as_deref(), expected, "{path}");
+            assert_eq!(found.is_some_and(|version| has_frames(&version)), has, "{path}");
         }
     }
 

@@ -57,6 +57,8 @@ pub struct Recorded {
     pub lost: u64,
     /// Why small objects do not come from malloc, of a Python interpreter whose do not.
     pub(super) hidden_objects: Option<Hidden>,
+    /// The version of a Python interpreter whose frames were to be recorded, and cannot be read.
+    pub(super) version_without_frames: Option<String>,
     /// Whether the process was still running when the program had ended.
     pub continued: bool,
     /// Whether it was still running when the recording ended.
@@ -80,6 +82,17 @@ impl Recorded {
             "{} [{}] keeps objects of up to 512 bytes in Python's own allocator, which the trace does not show: \
              {what_to_do}",
             self.program, self.pid
+        ))
+    }
+
+    /// Returns a remark about the frames of a Python program that are not recorded, if they were asked for.
+    pub fn unread_frames(&self) -> Option<String> {
+        let version = self.version_without_frames.as_ref()?;
+        let who = self.program.shown();
+        Some(format!(
+            "{who} [{}] runs Python {version}, whose functions are not recorded (those of 3.11 to 3.14 are, but for free-threaded ones): its sites \
+             are functions of the interpreter",
+            self.pid
         ))
     }
 
