@@ -70,8 +70,8 @@ fn reads_no_variables(arguments: &[u8]) -> bool {
 /// The long option that has a value, without its hyphens.
 const VALUED: &[u8] = b"check-hash-based-pycs";
 
-/// Returns the version of the interpreter that the live process `pid` runs, such as `3.10`, if its frames were asked for
-/// and cannot be read: those of other versions than 3.11 to 3.14, and of free-threaded ones.
+/// Returns the version of the interpreter that the live process `pid` runs, such as `3.10`, if its frames were asked
+/// for and cannot be read: those of other versions than 3.11 to 3.14, and of free-threaded ones.
 pub fn version_without_frames(pid: u32) -> Option<String> {
     let read = |file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
     let asked = |variable: &[u8]| variable.starts_with(RECORD_PYTHON.as_bytes());

@@ -90,8 +90,8 @@ impl Recorded {
         let version = self.version_without_frames.as_ref()?;
         let who = self.program.shown();
         Some(format!(
-            "{who} [{}] runs Python {version}, whose functions are not recorded (those of 3.11 to 3.14 are, but for free-threaded ones): its sites \
-             are functions of the interpreter",
+            "{who} [{}] runs Python {version}, whose functions are not recorded (those of 3.11 to 3.14 are, but for \
+             free-threaded ones): its sites are functions of the interpreter",
             self.pid
         ))
     }
