@@ -1,6 +1,5 @@
 //! The allocator of a child process.
 
-use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
@@ -68,7 +67,8 @@ impl Allocator {
         }
     }
 
-    /// Makes `command` start with this allocator and no other library preloaded.
+    /// Makes `command` start with this allocator, no other library preloaded, and no settings of the drop-in library
+    /// that this process has inherited: its rows are what their names say.
     pub fn apply(&self, command: &mut Command) -> Result<()> {
         preload::VARIABLES.into_iter().for_each(|variable| {
             command.env_remove(variable);
@@ -89,12 +89,8 @@ impl Allocator {
     /// Returns the environment that it needs besides its library.
     pub fn settings(&self) -> Vec<(OsString, OsString)> {
         match self {
-            Allocator::System | Allocator::NoOp => Vec::new(),
-            // The library's own default is measured as users get it, without settings. If hardening is requested in the
-            // environment, its cost is measured; other policies have none.
-            Allocator::Heapwright(policy::CACHED) => {
-                env::var_os(preload::HARDEN).map(|measures| (preload::HARDEN.into(), measures)).into_iter().collect()
-            }
+            // The library's own default is measured as users get it, without settings.
+            Allocator::System | Allocator::NoOp | Allocator::Heapwright(policy::CACHED) => Vec::new(),
             Allocator::Heapwright(name) => vec![(preload::POLICY.into(), name.into())],
             Allocator::Ruled(name, rules) => {
                 vec![(preload::POLICY.into(), name.into()), (preload::RULES.into(), rules.to_string().into())]

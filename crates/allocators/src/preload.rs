@@ -33,6 +33,12 @@ pub const SEED: &str = "HEAPWRIGHT_SEED";
 pub const ON_BAD_FREE: &str = "HEAPWRIGHT_ON_BAD_FREE";
 /// Hardening measures of the drop-in library.
 pub const HARDEN: &str = "HEAPWRIGHT_HARDEN";
+/// Whether the drop-in library dissolves slabs.
+const DISSOLVE: &str = "HEAPWRIGHT_DISSOLVE";
+/// When the drop-in library purges.
+const PURGE: &str = "HEAPWRIGHT_PURGE";
+/// The limit on memory near which the drop-in library purges more.
+const LIMIT: &str = "HEAPWRIGHT_LIMIT";
 /// The directory in which the drop-in library leaves its heap's last state.
 pub const WATCH: &str = "HEAPWRIGHT_WATCH";
 /// The directory in which recorded processes create their streams.
@@ -49,7 +55,8 @@ pub const RECORD_MARKED: &str = "HEAPWRIGHT_RECORD_MARKED";
 pub const LIBRARY: &str = "HEAPWRIGHT_LIBRARY";
 
 /// All variables that determine a process's malloc.
-pub const VARIABLES: [&str; 8] = [LD_PRELOAD, POLICY, RULES, STATS, SEED, ON_BAD_FREE, HARDEN, WATCH];
+pub const VARIABLES: [&str; 11] =
+    [LD_PRELOAD, POLICY, RULES, STATS, SEED, ON_BAD_FREE, HARDEN, DISSOLVE, PURGE, LIMIT, WATCH];
 
 /// Returns the path of the drop-in library: `chosen`, otherwise the environment's, otherwise the carried one.
 pub fn library(chosen: Option<&Path>) -> Result<PathBuf> {

@@ -68,18 +68,18 @@ fn cells(estimate: Option<&Estimate>) -> [String; 3] {
 
 fn markdown(comparison: &Comparison, out: &mut impl Write) -> Result<()> {
     let trace = &comparison.trace;
-    writeln!(out, "# {}: allocators and policies\n", trace.program.as_deref().unwrap_or(&trace.file).shown())?;
+    writeln!(out, "# {}: allocators and policies\n", escaped(trace.program.as_deref().unwrap_or(&trace.file)))?;
     let [compared, machine] = comparison.headline();
-    writeln!(out, "{}\n{machine}\n", compared.shown())?;
+    writeln!(out, "{}\n{}\n", escaped(&compared), escaped(&machine))?;
     if let Some(recommendation) = &comparison.recommendation {
-        writeln!(out, "**{}**\n", recommendation.text.shown())?;
+        writeln!(out, "**{}**\n", escaped(&recommendation.text))?;
     }
     for origin in Origin::ALL {
         table(comparison, origin, out)?;
     }
     parts(comparison, out)?;
     for text in comparison.describe_fidelity().into_iter().chain(comparison.notes()).chain([comparison.legend()]) {
-        writeln!(out, "{}\n", text.shown().replace('*', "\\*").replace('~', "\\~"))?;
+        writeln!(out, "{}\n", escaped(&text))?;
     }
     Ok(())
 }
@@ -101,7 +101,7 @@ fn table(comparison: &Comparison, origin: Origin, out: &mut impl Write) -> Resul
                 .zip(&marks)
                 .map(|(&metric, marks)| format!(" {} |", cell(row, metric, marks[at])))
                 .collect();
-            writeln!(out, "| {} |{cells}", cell_of(&row.name))?;
+            writeln!(out, "| {} |{cells}", escaped(&row.name))?;
         }
     }
     Ok(writeln!(out)?)
@@ -118,14 +118,18 @@ fn parts(comparison: &Comparison, out: &mut impl Write) -> Result<()> {
     writeln!(out, "| parts of peak RSS |{headings}\n|---|{}", "---:|".repeat(Parts::NAMES.len()))?;
     for (row, parts) in known {
         let cell = |bytes: Option<i64>| format!(" {} |", bytes.map_or_else(|| "-".to_owned(), signed));
-        writeln!(out, "| {} |{}", cell_of(&row.name), parts.bytes().map(cell).concat())?;
+        writeln!(out, "| {} |{}", escaped(&row.name), parts.bytes().map(cell).concat())?;
     }
     Ok(writeln!(out)?)
 }
 
-/// A name, without what would end its cell.
-fn cell_of(name: &str) -> String {
-    name.shown().replace('|', "\\|")
+/// The characters of names and sentences that Markdown would take as its own: for code, emphasis, links, HTML, cells.
+const OWN_OF_MARKDOWN: &str = "\\`*_~[]<>&|";
+
+/// Returns a text that Markdown shows as it is.
+fn escaped(text: &str) -> String {
+    let escape = |letter: char| OWN_OF_MARKDOWN.contains(letter).then_some('\\').into_iter().chain([letter]);
+    text.shown().chars().flat_map(escape).collect()
 }
 
 /// A figure with its interval, the best in bold.
@@ -196,6 +200,22 @@ mod tests {
         {
             assert_eq!(widths(lines[0]), widths(lines[1]), "{text}");
         }
+    }
+
+    #[test]
+    fn markdown_shows_names_as_they_are() {
+        let mut comparison = Synthetic::beside([row("my|<b>_own_", 0.5, 1.04)]).build();
+        comparison.recommendation = Some(recommend(&comparison));
+        comparison.trace.program = Some("fr`a`g<script><!--&lt;*x*[y](z)".to_owned());
+        let mut bytes = Vec::new();
+        Form::Markdown.write(&comparison, &mut bytes).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        let program = r"fr\`a\`g\<script\>\<!--\&lt;\*x\*\[y\](z)";
+        assert!(text.starts_with(&format!("# {program}: allocators and policies\n")), "{text}");
+        assert!(text.contains(r"**Use my\|\<b\>\_own\_: "), "{text}");
+        assert!(text.contains(r"| my\|\<b\>\_own\_ |"), "{text}");
+        let is_escaped = |at: usize| text[..at].ends_with('\\');
+        assert!(text.match_indices(['<', '&', '`']).all(|(at, _)| is_escaped(at)), "{text}");
     }
 
     #[test]

@@ -33,6 +33,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// The most bytes of a child's standard error that are kept.
 const MOST_ERROR_OUTPUT: u64 = 1 << 14;
 
+/// What failed when the system has no room for a thread.
+const NO_THREAD: &str = "cannot start a thread that reads from a child process";
+
 /// A job that this executable does in a child process.
 pub struct Job {
     /// The name under which a child is started for it.
@@ -169,8 +172,11 @@ impl Child {
     /// When the process cannot be started.
     pub fn start(mut command: Command) -> Result<Child> {
         let mut process = command.stderr(Stdio::piped()).spawn().context("cannot start a child process")?;
-        let errors = process.stderr.take().map(|stderr| thread::spawn(move || collect(stderr)));
-        Ok(Child { process, errors })
+        let stderr = process.stderr.take();
+        let mut child = Child { process, errors: None };
+        let collect = |stderr| thread::Builder::new().spawn(move || collect(stderr)).context(NO_THREAD);
+        child.errors = stderr.map(collect).transpose()?;
+        Ok(child)
     }
 
     /// Waits until the child ends. Returns `None` when `progress` has returned the same value for the time `limit`; the
@@ -248,10 +254,11 @@ impl Dialogue {
         let requests = child.process.stdin.take().context("no standard input")?;
         let output = child.process.stdout.take().context("no standard output")?;
         let (sender, replies) = mpsc::channel();
-        thread::spawn(move || {
+        let pass_on = move || {
             // Sending fails once the receiver is dropped: then the replies are of no interest any more.
             BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
-        });
+        };
+        thread::Builder::new().spawn(pass_on).context(NO_THREAD)?;
         Ok(Dialogue { child, requests, replies })
     }
 

@@ -51,17 +51,18 @@ impl Calibration {
     pub fn measure() -> Calibration {
         const WINDOW: Duration = Duration::from_millis(20);
         let (start, first) = (Instant::now(), ticks());
+        // Short words: workers measure this on their first stack, which the system may limit to some pages.
         let mut gaps = [0; 10_001];
         for gap in &mut gaps {
             let before = ticks();
-            *gap = ticks() - before;
+            *gap = u16::try_from(ticks() - before).unwrap_or(u16::MAX);
         }
         while start.elapsed() < WINDOW {
             std::hint::spin_loop();
         }
         let tick = start.elapsed().as_nanos() as f64 / (ticks() - first).max(1) as f64;
         let middle = gaps.len() / 2;
-        Calibration { tick, cost: *gaps.select_nth_unstable(middle).1 }
+        Calibration { tick, cost: (*gaps.select_nth_unstable(middle).1).into() }
     }
 
     /// Returns the nanoseconds of an operation between two readings `gap` ticks apart.

@@ -1,4 +1,4 @@
-//! Descriptors of this process: how many are open, and how many may be.
+//! Descriptors of this process: how many are open, and how many may be; and what to do about this and other shortages.
 
 use std::fs;
 use std::io;
@@ -16,10 +16,13 @@ pub fn is_shortage(error: &io::Error) -> bool {
 }
 
 /// Returns what to do about an error of the system, to be put behind its text: empty, unless this process may have no
-/// more descriptors.
+/// more descriptors, memory or threads.
 pub fn advice(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EMFILE) => ": raise the limit on descriptors (`ulimit -n`)",
+        Some(libc::ENOMEM) => ": raise the limits on memory (`ulimit -v`, `ulimit -d`)",
+        // Of a thread or a process, whose stack had no room, or which is one too many.
+        Some(libc::EAGAIN) => ": raise the limits on memory and processes (`ulimit -v`, `ulimit -d`, `ulimit -u`)",
         _ => "",
     }
 }

@@ -14,6 +14,7 @@ pub mod lazy;
 pub mod machine;
 pub mod memory;
 pub mod names;
+pub mod out_of_memory;
 pub mod own_memory;
 pub mod parallel;
 pub mod process;

@@ -1,14 +1,18 @@
-//! Memory beside malloc, for a process that measures malloc's heap: what it needs for itself leaves no trace there.
+//! Memory beside malloc, for a process that measures malloc's heap: what it needs for itself leaves no trace there. And
+//! for a process that malloc refuses memory: it ends in good order.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use crate::out_of_memory;
+
 /// The length of the area in bytes. A replay takes a few kilobytes of it, and some more for each thread.
 const LENGTH: usize = 1 << 20;
 
 /// A program's global allocator: malloc, or between [`OwnMemory::begin`] and [`OwnMemory::end`] an area of 1 MiB of the
-/// program's own, of which nothing is used again. When the area is used up, malloc goes on.
+/// program's own, of which nothing is used again. When the area is used up, malloc goes on. Memory that malloc refuses
+/// ends the process, as [`out_of_memory`] describes.
 pub struct OwnMemory {
     area: Area,
     is_begun: AtomicBool,
@@ -59,6 +63,14 @@ impl OwnMemory {
         Some(unsafe { self.area.0.get().cast::<u8>().add(start(taken)?) })
     }
 
+    /// Returns `block`, of `size` bytes, which malloc may have refused.
+    fn had(&self, block: *mut u8, size: usize) -> *mut u8 {
+        if block.is_null() {
+            out_of_memory::end(size, self);
+        }
+        block
+    }
+
     fn has(&self, block: *mut u8) -> bool {
         block.addr().wrapping_sub(self.area.0.get().addr()) < LENGTH
     }
@@ -75,13 +87,13 @@ impl Default for OwnMemory {
 unsafe impl GlobalAlloc for OwnMemory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.
-        self.take(layout).unwrap_or_else(|| unsafe { System.alloc(layout) })
+        self.take(layout).unwrap_or_else(|| self.had(unsafe { System.alloc(layout) }, layout.size()))
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // The area is zero, and nothing of it is used twice.
         // SAFETY: the caller's promise.
-        self.take(layout).unwrap_or_else(|| unsafe { System.alloc_zeroed(layout) })
+        self.take(layout).unwrap_or_else(|| self.had(unsafe { System.alloc_zeroed(layout) }, layout.size()))
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
@@ -94,7 +106,7 @@ unsafe impl GlobalAlloc for OwnMemory {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if !self.has(block) {
             // SAFETY: the block is the system allocator's; the rest is the caller's promise.
-            return unsafe { System.realloc(block, layout, size) };
+            return self.had(unsafe { System.realloc(block, layout, size) }, size);
         }
         // SAFETY: the caller promises a valid size, and both blocks are that long and apart.
         unsafe {

@@ -13,7 +13,7 @@ pub fn cores() -> NonZeroUsize {
 }
 
 /// Runs `work` on each element of `range` on `jobs` threads, and passes the results to `take` in ascending order as
-/// they become available.
+/// they become available. Where the system refuses threads, there are fewer; without any, this thread does the work.
 ///
 /// # Errors
 /// The first error of `work` or `take`, in that order. After an error the work in progress is finished, and no more is
@@ -41,9 +41,12 @@ pub fn in_order<R: Send, E: Send>(
         }
     };
     thread::scope(|scope| {
-        for _ in 0..jobs.get().min(range.len()) {
+        let start = |_: &usize| {
             let (run, done) = (&run, done.clone());
-            scope.spawn(move || run(done));
+            thread::Builder::new().spawn_scoped(scope, move || run(done)).is_ok()
+        };
+        if (0..jobs.get().min(range.len())).take_while(start).count() == 0 {
+            return range.clone().try_for_each(|at| take(at, work(at)?));
         }
         drop(done);
         let (mut waiting, mut turn) = (BTreeMap::new(), range.start);

@@ -116,9 +116,20 @@ fn all<R>(change: impl FnOnce(&mut Vec<PathBuf>) -> R) -> R {
 
 /// Removes everything, before this process ends.
 pub fn remove_all() {
+    remove(&all(std::mem::take));
+}
+
+/// Removes everything, unless the list is being changed, perhaps by this thread.
+pub(crate) fn remove_all_if_unlocked() {
+    if let Ok(all) = ALL.try_lock() {
+        remove(&all);
+    }
+}
+
+fn remove(paths: &[PathBuf]) {
     // What cannot be removed stays behind: the process ends.
-    for path in all(std::mem::take) {
-        let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+    for path in paths {
+        let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     }
 }
 

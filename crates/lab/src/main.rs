@@ -12,6 +12,7 @@ use clap::CommandFactory;
 use heapwright_host::child::{self, Job};
 use heapwright_host::descriptors::{described, let_output_without_a_place_fail};
 use heapwright_host::interruption;
+use heapwright_host::out_of_memory;
 use heapwright_host::own_memory::OwnMemory;
 use heapwright_host::threads::with_enough_stack;
 use heapwright_show::usage::{self, Misuse};
@@ -69,8 +70,14 @@ fn serve() -> ExitCode {
         heapwright_show::eprintln!("heapwright: signals cannot be handled: {error}");
         return ExitCode::from(FAILED);
     }
+    out_of_memory::end_at_refusals_in_libraries(&OWN);
     let cli = cli::parse().unwrap_or_else(|error| end_with(&error));
     cli.color.write_global();
+    out_of_memory::end_with(match &cli.command {
+        Command::Run(_) | Command::Record(_) => heapwright_run::FAILED,
+        Command::Watch(arguments) if !arguments.program.is_empty() => heapwright_run::FAILED,
+        _ => FAILED,
+    });
     let outcome = match cli.command {
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -294,3 +294,35 @@ fn the_list_has_every_workload_with_a_sentence() {
     assert!(told.lines().count() > 40);
     assert!(told.lines().all(|line| line.split_whitespace().count() > 2), "{told}");
 }
+
+/// The library refuses to start with these values.
+const INVALID: [&str; 5] =
+    ["HEAPWRIGHT_HARDEN", "HEAPWRIGHT_DISSOLVE", "HEAPWRIGHT_PURGE", "HEAPWRIGHT_LIMIT", "HEAPWRIGHT_POLICY"];
+
+#[test]
+fn settings_of_the_library_that_the_command_inherits_change_no_row() {
+    let mut command = heapwright();
+    command.args(["bench", "malloc", "--quick", "--only", "pair/64,start/true", "--under", "cached", "--json", "-"]);
+    let output = command.envs(INVALID.map(|name| (name, "invalid"))).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["failures"].as_array().unwrap().len(), 0, "{}", document["failures"]);
+    assert_eq!(samples(&document, "pair/64", "cached").len(), 1);
+}
+
+/// A library has the settings that lie beside it.
+#[test]
+fn a_library_with_settings_is_a_row_of_its_own() {
+    let folder = TempDir::new().unwrap();
+    let loaded = heapwright().args(["run", "-p", "cached", "--", "printenv", "LD_PRELOAD"]).output().unwrap();
+    let library = String::from_utf8(loaded.stdout).unwrap();
+    std::fs::copy(library.trim_end(), folder.path().join("libhardened.so")).unwrap();
+    std::fs::write(folder.path().join("hardened.environment"), "HEAPWRIGHT_HARDEN=invalid\n").unwrap();
+    let words = ["--only", "pair/64", "--under", "hardened"];
+    let output = bench_with_peers(folder.path(), &words);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("pair/64 under hardened: ") && said.contains("HEAPWRIGHT_HARDEN=invalid is invalid"),
+        "{said}"
+    );
+}

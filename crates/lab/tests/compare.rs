@@ -380,3 +380,21 @@ fn commands_can_be_pasted() {
     let text = said(&["--rounds", "1", "-p", "first", "--no-latencies", "--", "sh", "-c", "echo $((1 + 1))"]);
     assert!(text.contains(" -p first -- sh -c 'echo $((1 + 1))'`"), "{text}");
 }
+
+#[test]
+fn settings_of_the_library_that_the_command_inherits_change_no_row() {
+    let folder = TempDir::new().unwrap();
+    let json_file = folder.path().join("c.json");
+    let mut command = compare(&["--confirm", "-p", "first", "--rounds", "1", "--no-latencies", "--json"]);
+    command.arg(&json_file).args(["--", "sh", "-c", "for i in 1 2 3; do :; done"]);
+    // The library refuses to start with these values.
+    let names = ["HEAPWRIGHT_HARDEN", "HEAPWRIGHT_DISSOLVE", "HEAPWRIGHT_PURGE", "HEAPWRIGHT_LIMIT"];
+    command.envs(names.map(|name| (name, "invalid"))).env("HEAPWRIGHT_PEERS", folder.path());
+    let (out, _) = output(&mut command, 0);
+    assert!(!out.contains("is invalid"), "{out}");
+    let comparison = json(&json_file);
+    for rows in [&comparison["results"], &comparison["confirmation"]["results"]] {
+        let rows = rows.as_array().unwrap();
+        assert!(rows.len() > 2 && rows.iter().all(|row| row["failure"].is_null()), "{rows:#?}");
+    }
+}

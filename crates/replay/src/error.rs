@@ -19,6 +19,8 @@ pub enum ReplayError {
     },
     /// The trace cannot be read.
     Trace(ReadError),
+    /// The system has no room for a thread.
+    NoThread(io::Error),
     /// The temporary file for the places of blocks cannot be written or read.
     Places(io::Error),
 }
@@ -34,6 +36,7 @@ impl fmt::Display for ReplayError {
                      limit on address space (ulimit -v)"
                 )
             }
+            ReplayError::NoThread(_) => f.write_str("cannot start a thread for the replay"),
             ReplayError::Trace(error) => error.fmt(f),
             ReplayError::Places(error) => {
                 write!(f, "a temporary file for the places of blocks cannot be written: {error}")
@@ -45,7 +48,8 @@ impl fmt::Display for ReplayError {
 impl std::error::Error for ReplayError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            // The messages contain those of the errors, so that no chain of messages repeats one.
+            ReplayError::NoThread(error) => Some(error),
+            // The other messages contain those of the errors, so that no chain of messages repeats one.
             ReplayError::Rules(error) => error.source(),
             ReplayError::NoRoom { .. } => None,
             ReplayError::Trace(error) => error.source(),

@@ -16,11 +16,11 @@ pub fn read(place: &Place, access: &Access) -> Result<Snapshot, Error> {
 }
 
 /// Does work that takes the lock of a segment. If it takes a second, prints which process holds the lock, and for how
-/// long that is waited for.
+/// long that is waited for. Where the system has no room for a thread, nothing is printed.
 pub fn announced<R>(place: &Place, access: &Access, work: impl FnOnce() -> R) -> R {
     thread::scope(|scope| {
         let (working, end) = mpsc::channel::<()>();
-        scope.spawn(move || {
+        let name = move || {
             if end.recv_timeout(SILENCE) == Err(RecvTimeoutError::Timeout)
                 && let Some(holder) = holder(place, access)
             {
@@ -29,7 +29,8 @@ pub fn announced<R>(place: &Place, access: &Access, work: impl FnOnce() -> R) ->
                     "heapwright: {place}: process {holder} holds the lock; waiting for it, at most {seconds} s"
                 );
             }
-        });
+        };
+        thread::Builder::new().spawn_scoped(scope, name).map(drop).unwrap_or_default();
         let result = work();
         drop(working);
         result

@@ -104,10 +104,10 @@ impl Program {
         if plan.session == Session::Own {
             start_in_own_session(&mut command);
         }
+        source.listen(log.clone()).context("cannot start a thread that reads the program's output")?;
         let child = command.spawn().map_err(|error| NotStarted::because(&plan.command[0], &error))?;
         // The command holds the pipe's write end; the reader gets no end of file while it is open.
         drop(command);
-        source.listen(log.clone());
         let can_be_left = matches!(plan.output, Output::File(_));
         let name = name_of(Path::new(&plan.command[0]));
         let (session, ended, is_let_go) = (plan.session, None, false);
@@ -235,16 +235,16 @@ impl Source {
     }
 
     /// Starts a thread that fills the log until this command ends.
-    fn listen(self, log: Arc<Mutex<Log>>) {
+    fn listen(self, log: Arc<Mutex<Log>>) -> io::Result<()> {
+        let goes_on = || {
+            thread::sleep(PAUSE);
+            true
+        };
+        let thread = thread::Builder::new();
         match self {
-            Source::Pipe(reader) => drop(thread::spawn(move || copy(reader, &log, || false))),
-            Source::File(file) => drop(thread::spawn(move || {
-                copy(file, &log, || {
-                    thread::sleep(PAUSE);
-                    true
-                });
-            })),
-            Source::Nothing => {}
+            Source::Pipe(reader) => thread.spawn(move || copy(reader, &log, || false)).map(drop),
+            Source::File(file) => thread.spawn(move || copy(file, &log, goes_on)).map(drop),
+            Source::Nothing => Ok(()),
         }
     }
 }

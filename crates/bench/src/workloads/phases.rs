@@ -2,13 +2,13 @@
 //! the next phase, with other sizes, can use or not.
 
 use std::ops::RangeInclusive;
-use std::sync::Mutex;
 
 use fastrand::Rng;
 
 use crate::heap::{Block, Heap};
 use crate::notes::Notes;
 use crate::setup::Setup;
+use crate::table::Table;
 use crate::workloads::kept::{HeapMemory, PEAK};
 
 /// The sizes of the phases.
@@ -23,14 +23,10 @@ const PART: usize = 25;
 /// The most blocks that are alive at a time.
 const BLOCKS: usize = 2_500_000;
 
-/// The table of blocks. It is static, because memory of the heap would be measured.
-static TABLE: Mutex<[Option<Block>; BLOCKS]> = Mutex::new([const { None }; BLOCKS]);
-
 /// Runs the phases, then samples resident memory for two seconds.
 pub fn run(setup: &Setup, notes: &mut Notes) -> Result<(), String> {
     let (heap, mut rng) = (Heap::of_this_process(), Rng::with_seed(1));
-    let mut table = TABLE.lock().map_err(|error| error.to_string())?;
-    table.fill_with(|| None);
+    let mut table = Table::of(BLOCKS)?;
     let memory = HeapMemory::open()?;
     let (mut kept, mut peak) = (0, 0);
     for sizes in SIZES {

@@ -1,27 +1,21 @@
 //! Frees random blocks and then idles. Measures whether the allocator purges memory without further calls.
 
-use std::sync::Mutex;
-
 use fastrand::Rng;
 
-use crate::heap::{Block, Heap};
+use crate::heap::Heap;
 use crate::notes::Notes;
 use crate::setup::Setup;
+use crate::table::Table;
 use crate::workloads::kept::{HeapMemory, PEAK};
 
 /// The number of blocks allocated.
 const BLOCKS: usize = 1_000_000;
 
-/// The table of blocks. It is static, because memory of the heap would be measured.
-static TABLE: Mutex<[Option<Block>; BLOCKS]> = Mutex::new([const { None }; BLOCKS]);
-
 /// Frees the share `freed` of all blocks, then samples resident memory for two seconds.
 pub fn run(setup: &Setup, notes: &mut Notes, freed: f64) -> Result<(), String> {
     let (heap, mut rng) = (Heap::of_this_process(), Rng::with_seed(1));
-    let mut table = TABLE.lock().map_err(|error| error.to_string())?;
-    let blocks = &mut table[..setup.times(BLOCKS)];
-    // Makes the pages of the table resident before the first sample.
-    blocks.fill_with(|| None);
+    let mut table = Table::of(setup.times(BLOCKS))?;
+    let blocks = &mut table[..];
     let memory = HeapMemory::open()?;
     blocks.fill_with(|| Some(heap.allocate(rng.usize(16..=512))));
     notes.add(PEAK, memory.bytes()?);

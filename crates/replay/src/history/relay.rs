@@ -96,7 +96,8 @@ impl Batch {
 /// Has each of `heaps` take all batches that `next` returns, in order, in a thread of its own.
 ///
 /// # Errors
-/// The first error of `next`; without one, that of the first of `heaps` that has one.
+/// That the system has no room for a thread per heap; the first error of `next`; without one, that of the first of
+/// `heaps` that has one.
 pub(super) fn relay<H: Send>(
     heaps: &mut [H],
     take: impl Fn(&mut H, &Batch) -> Result<(), ReplayError> + Sync,
@@ -108,9 +109,11 @@ pub(super) fn relay<H: Send>(
     thread::scope(|scope| {
         let start = |heap| {
             let (batches, received) = sync_channel(BEHIND);
-            (batches, scope.spawn(move || run(heap, received)))
+            let thread = thread::Builder::new().spawn_scoped(scope, move || run(heap, received));
+            Ok((batches, thread.map_err(ReplayError::NoThread)?))
         };
-        let (batches, threads): (Vec<SyncSender<Arc<Batch>>>, Vec<_>) = heaps.iter_mut().map(start).unzip();
+        let started = heaps.iter_mut().map(start).collect::<Result<Vec<_>, ReplayError>>()?;
+        let (batches, threads): (Vec<SyncSender<Arc<Batch>>>, Vec<_>) = started.into_iter().unzip();
         let read = pass_on(&batches, &mut next);
         drop(batches);
         let ends: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();

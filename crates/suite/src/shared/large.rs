@@ -97,10 +97,11 @@ impl Large {
                 Fate::Killed => rng.u64(SURVIVAL / 4..SURVIVAL),
                 Fate::Spared => 2 * SURVIVAL,
             };
-            let killer = thread::spawn(move || {
+            let kill = move || {
                 thread::sleep(Duration::from_millis(moment));
                 drop(other);
-            });
+            };
+            let killer = thread::Builder::new().spawn(kill).context("cannot start a thread that kills")?;
             let worked = survivor.run_until(end);
             killer.join().ok().context("the thread that kills has panicked")?;
             worked?;

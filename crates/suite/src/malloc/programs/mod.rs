@@ -89,7 +89,9 @@ impl Program {
         };
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
-            let client = scope.spawn(|| client(folder, &|| is_over.load(Ordering::Relaxed)));
+            let client = || client(folder, &|| is_over.load(Ordering::Relaxed));
+            let client = thread::Builder::new().spawn_scoped(scope, client);
+            let client = client.context("cannot start a thread for the client")?;
             let ended = base.start(&start, allocator);
             is_over.store(true, Ordering::Relaxed);
             let loaded = client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -1,0 +1,146 @@
+//! The end of a process that is refused memory which it cannot do without: one line on standard error, no temporary
+//! files left, and the exit code of a failure. Rust's own end is an abort, after a backtrace for which it allocates.
+
+use std::io::{Cursor, Write};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::{panic, ptr};
+
+use rustix::process::{Resource, getrlimit};
+
+use crate::own_memory::OwnMemory;
+use crate::temporary;
+
+/// The longest line, in bytes.
+const LINE: usize = 200;
+
+/// The exit code.
+static EXIT_CODE: AtomicU8 = AtomicU8::new(1);
+
+/// The thread that ends the process; 0 as long as none does.
+static ENDING: AtomicUsize = AtomicUsize::new(0);
+
+/// Sets the exit code with which this process ends when memory is refused; it is 1 until then.
+pub fn end_with(code: u8) {
+    EXIT_CODE.store(code, Ordering::Relaxed);
+}
+
+/// Ends the process for which the system has no `size` bytes. What is allocated to remove temporary files comes from
+/// `spare`.
+///
+/// Returns if they are more than the machine has: no limit and no other program is the reason then, but a length that
+/// was read from a file, and what reads such lengths handles the refusal.
+pub(crate) fn end(size: usize, spare: &OwnMemory) {
+    if size as u64 <= memory_of_machine() {
+        end_the_process(Some(size), spare);
+    }
+}
+
+/// What panics of libraries say that were refused memory: zstd, which allocates by itself, and new threads, which have a
+/// stack for signals.
+const REFUSALS: [&str; 2] = ["zstd returned null pointer", "failed to allocate an alternative stack"];
+
+/// Lets panics of libraries that were refused memory end the process in the same way. To be called once.
+pub fn end_at_refusals_in_libraries(spare: &'static OwnMemory) {
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        let text = info.payload().downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| info.payload().downcast_ref::<&str>().copied()).unwrap_or_default();
+        if REFUSALS.iter().any(|refusal| text.contains(refusal)) {
+            end_the_process(None, spare);
+        }
+        usual(info);
+    }));
+}
+
+/// Ends the process for which there is no memory: so many bytes, if that is known.
+fn end_the_process(size: Option<usize>, spare: &OwnMemory) -> ! {
+    let this = this_thread();
+    match ENDING.compare_exchange(0, this, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => {
+            report(size);
+            spare.begin();
+            temporary::remove_all_if_unlocked();
+        }
+        // The spare memory is used up, too.
+        Err(ending) if ending == this => {}
+        Err(_) => loop {
+            // SAFETY: pause has no preconditions.
+            unsafe { libc::pause() };
+        },
+    }
+    // SAFETY: nothing runs at the exit of a process that ends so.
+    unsafe { libc::_exit(EXIT_CODE.load(Ordering::Relaxed).into()) }
+}
+
+/// Returns the length of main memory and swap space in bytes, without allocating.
+fn memory_of_machine() -> u64 {
+    // SAFETY: the structure consists of integers, for which zeroes are valid, and sysinfo fills it.
+    let info = unsafe {
+        let mut info: libc::sysinfo = std::mem::zeroed();
+        libc::sysinfo(&mut info);
+        info
+    };
+    (info.totalram + info.totalswap).saturating_mul(info.mem_unit.into())
+}
+
+/// Returns a number of this thread that is not 0.
+fn this_thread() -> usize {
+    // SAFETY: pthread_self has no preconditions.
+    unsafe { libc::pthread_self() as usize }
+}
+
+/// Prints the line, without allocating.
+fn report(size: Option<usize>) {
+    let (line, length) = line(size, advice(is_limited(Resource::As), is_limited(Resource::Data)));
+    // SAFETY: the bytes are initialised and borrowed.
+    unsafe { libc::write(libc::STDERR_FILENO, ptr::from_ref(&line).cast(), length) };
+}
+
+fn line(size: Option<usize>, advice: &str) -> ([u8; LINE], usize) {
+    let mut line = Cursor::new([0; LINE]);
+    // Longer ones are cut.
+    let _ = match size {
+        Some(size) => writeln!(line, "heapwright: out of memory: {size} bytes could not be allocated{advice}"),
+        None => writeln!(line, "heapwright: out of memory{advice}"),
+    };
+    let length = line.position() as usize;
+    (line.into_inner(), length)
+}
+
+fn is_limited(resource: Resource) -> bool {
+    getrlimit(resource).current.is_some()
+}
+
+/// Returns what to do about it, where limits on address space and on data are as given.
+fn advice(on_space: bool, on_data: bool) -> &'static str {
+    match (on_space, on_data) {
+        (true, true) => ": raise the limits `ulimit -v` and `ulimit -d`",
+        (true, false) => ": raise the limit on address space (`ulimit -v`)",
+        (false, true) => ": raise the limit on data (`ulimit -d`)",
+        (false, false) => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_line_is_not_cut() {
+        for limits in [(true, true), (true, false), (false, true), (false, false)] {
+            let (bytes, length) = line(Some(usize::MAX), advice(limits.0, limits.1));
+            assert!(bytes[..length].ends_with(b"\n"));
+        }
+        let (bytes, length) = line(Some(40), advice(true, false));
+        let expected = "heapwright: out of memory: 40 bytes could not be allocated: raise the limit on address space \
+                        (`ulimit -v`)\n";
+        assert_eq!(std::str::from_utf8(&bytes[..length]), Ok(expected));
+    }
+
+    #[test]
+    fn more_than_the_machine_has_is_refused_and_ends_nothing() {
+        static SPARE: OwnMemory = OwnMemory::new();
+        assert!(memory_of_machine() > 1 << 20);
+        end(usize::MAX >> 1, &SPARE);
+    }
+}
