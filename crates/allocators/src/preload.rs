@@ -83,18 +83,19 @@ fn library_name(hash: u64) -> String {
 /// Returns the absolute path of a library that can be listed in `LD_PRELOAD`.
 ///
 /// # Errors
-/// When there is no such file, or its path contains a separator of the list.
+/// When there is no such file, or the linker takes characters of its path for something else.
 pub fn listed(path: &Path) -> Result<PathBuf> {
     let path = path.canonicalize()?;
     can_be_listed(&path)?;
     Ok(path)
 }
 
-/// Checks that `path` can be listed in LD_PRELOAD, which the linker splits at spaces and colons and which has no
-/// quoting.
+/// Checks that `path` can be listed in LD_PRELOAD, which the linker splits at spaces and colons, in which it replaces
+/// `$ORIGIN`, `$LIB` and `$PLATFORM`, and which has no quoting.
 fn can_be_listed(path: &Path) -> Result<()> {
-    let splits = path.as_os_str().as_encoded_bytes().iter().any(|byte| b": ".contains(byte));
-    ensure!(!splits, "its path contains a space or a colon, at which the dynamic linker splits it");
+    let contains = |bytes: &[u8]| path.as_os_str().as_encoded_bytes().iter().any(|byte| bytes.contains(byte));
+    ensure!(!contains(b": "), "its path contains a space or a colon, at which the dynamic linker splits it");
+    ensure!(!contains(b"$"), "its path contains a dollar sign, and the dynamic linker replaces names behind it");
     Ok(())
 }
 
@@ -193,9 +194,10 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_the_linker_would_split_is_refused() {
+    fn a_folder_that_the_linker_would_read_as_another_is_refused() {
         let home = tempfile::tempdir().unwrap();
         assert!(extract_into(&home.path().join("my folder"), "l.so", b"good").is_err());
+        assert!(extract_into(&home.path().join("${ORIGIN}"), "l.so", b"good").is_err());
         assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
     }
 

@@ -70,9 +70,10 @@ pub struct Census {
     pub pages: Counters,
     /// The unused bytes at the end of the page heap.
     pub tail: usize,
-    /// Bytes of guards and quarantined long blocks of the hardened heap, and of long blocks in thread caches.
+    /// Bytes of guards and quarantined long blocks of the hardened heap, of long blocks in thread caches, and of ranges
+    /// that were given back to the system.
     apart: usize,
-    /// The number of long blocks in quarantine or in thread caches.
+    /// The number of long blocks in quarantine or in thread caches, and of ranges that were given back.
     waiting: usize,
     /// The number of long blocks that have mappings of their own, and their bytes.
     mapped: (usize, usize),
@@ -231,8 +232,8 @@ fn take(wanted: impl Fn(Entry) -> bool) -> Option<Census> {
     let pages = arena.pages.counters().unwrap_or_default();
     let tail = (pages.heap_size as usize).saturating_sub(arena.pages.top());
     let (mapped, classes) = (long::apart(&arena), [Found::default(); CLASSES]);
-    let dissolved = DissolvedSlabs::default();
-    let mut census = Census { pages, tail, apart: 0, waiting: 0, mapped, classes, dissolved };
+    let (dissolved, gone) = (DissolvedSlabs::default(), arena.surrendered());
+    let mut census = Census { pages, tail, apart: gone.bytes, waiting: gone.ranges, mapped, classes, dissolved };
     for number in 0..(pages.heap_size as usize).div_ceil(SLAB) as u32 {
         if mode::is_hardened() {
             census.add_span(number);

@@ -24,9 +24,6 @@ const fn other(name: &'static str, library: &'static str, text: Option<&'static 
     Other { name, library, text }
 }
 
-/// The start of the file names of this project's libraries.
-const OWN_LIBRARY: &str = "libheapwright";
-
 const OTHERS: [Other; 4] = [
     other("jemalloc", "libjemalloc", Some("<jemalloc>: ")),
     other("mimalloc", "libmimalloc", Some("mimalloc: warning")),
@@ -36,11 +33,6 @@ const OTHERS: [Other; 4] = [
 
 /// The name of a malloc that is not recognised.
 pub const UNKNOWN: &str = "not known";
-
-/// Whether the process may run under `libheapwright.so`. The recorder's library has a name of this form, too.
-pub fn may_be_own(mappings: &[Mapping]) -> bool {
-    mappings.iter().filter_map(|mapping| mapping.name.rsplit('/').next()).any(|file| file.starts_with(OWN_LIBRARY))
-}
 
 /// Returns the name of the malloc of a process, whose program contains `linked`.
 pub fn allocator(mappings: &[Mapping], linked: Option<&'static str>, is_glibc: bool) -> &'static str {

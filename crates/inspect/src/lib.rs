@@ -205,8 +205,7 @@ pub fn picture_of(pid: u32, meanwhile: Meanwhile, wanted: Wanted) -> Result<Pict
     let start = Instant::now();
     let copy = Image::copy(&target, &mappings, budget().unwrap_or(0) as u64);
     let copying = start.elapsed().as_secs_f64();
-    let own =
-        allocators::may_be_own(&mappings).then(|| HeapFigures::of(pid, |range| picture::resident(&target, &range)));
+    let own = HeapFigures::of(pid, |range| picture::resident(&target, &range));
     let mut go_on = || {
         stopping.take().map_or(0.0, |(start, stopped)| {
             drop(stopped);
@@ -232,9 +231,7 @@ pub fn picture_of(pid: u32, meanwhile: Meanwhile, wanted: Wanted) -> Result<Pict
         }
     };
     picture.times = Some(times);
-    if let Some(heap) = own {
-        picture.add_own(heap);
-    }
+    picture.add_own(own);
     Ok(picture)
 }
 

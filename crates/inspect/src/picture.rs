@@ -221,12 +221,11 @@ impl Picture {
         }
     }
 
-    /// Takes the heap of `libheapwright.so` into the picture. Without a heap, its file is another library of this
-    /// project.
+    /// Takes the heap of `libheapwright.so` into the picture, if the process was found to have one.
     pub fn add_own(&mut self, heap: Result<HeapFigures, Unseen>) {
         match heap {
             Ok(heap) => self.heapwright = Some(heap),
-            Err(Unseen::NoHeap) => return,
+            Err(Unseen::NoHeap | Unseen::Gone | Unseen::Denied) => return,
             Err(reason) => self.unread = Some(reason.to_string()),
         }
         "Heapwright".clone_into(&mut self.allocator);

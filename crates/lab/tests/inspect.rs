@@ -256,6 +256,21 @@ fn a_heap_of_this_project_is_shown_exactly() {
     }
 }
 
+/// It is recognised by what is in its memory.
+#[test]
+fn a_heap_of_this_project_is_shown_where_the_library_has_another_name() {
+    let first = Subject::start_with(&["run"], &["quiet"]);
+    let maps = fs::read_to_string(format!("/proc/{}/maps", first.pid())).unwrap();
+    let library = maps.split_ascii_whitespace().find(|word| word.contains("/libheapwright")).unwrap();
+    let folder = TempDir::new().unwrap();
+    let copy = folder.path().join("lib.so");
+    fs::copy(library, &copy).unwrap();
+    let second = Subject::start_with(&["run", "--library", copy.to_str().unwrap()], &["quiet"]);
+    let picture = picture(&["--json", "--stop"], second.pid());
+    assert_eq!(picture["heapwright"]["policy"].as_str(), Some("cached"), "{picture:#}");
+    assert_eq!(picture["allocator"].as_str(), Some("Heapwright"), "{picture:#}");
+}
+
 #[test]
 fn what_cannot_be_known_is_not_a_figure() {
     let subject = Subject::start(&["run"]);

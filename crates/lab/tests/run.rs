@@ -206,6 +206,25 @@ fn unrunnable_programs_have_the_exit_codes_of_shells() {
 }
 
 #[test]
+fn what_is_not_a_library_stops_it_before_the_program_starts() {
+    for library in ["/etc/passwd", "/dev/null", "/nowhere"] {
+        let output = run(&["--library", library, "--", "echo", "started"]);
+        assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+        assert!(output.stdout.is_empty() && stderr(&output).contains(library), "{}", stderr(&output));
+    }
+}
+
+/// The dynamic linker replaces names behind a dollar sign in the paths of libraries.
+#[test]
+fn the_carried_library_is_not_put_where_the_linker_does_not_find_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = folder.path().join("x${ORIGIN}");
+    std::fs::create_dir(&runtime).unwrap();
+    let output = common::heapwright().args(["run", "--", "true"]).env("XDG_RUNTIME_DIR", &runtime).output().unwrap();
+    assert!(stderr(&output).contains("mallocs") && !stderr(&output).contains("no statistics"), "{}", stderr(&output));
+}
+
+#[test]
 fn statistics_that_cannot_be_written_stop_it_before_the_program_starts() {
     let output = run(&["--output", "/nowhere/at/all", "--", "echo", "started"]);
     assert_eq!(output.status.code(), Some(125));
@@ -245,6 +264,15 @@ fn hardening_is_enabled_on_request() {
     assert!(json["results"][0]["counters"]["mallocs"].as_u64() > Some(0));
     let refused = run(&["--harden", "--policy", "first"]);
     assert!(refused.status.code() == Some(2) && stderr(&refused).contains("--policy"), "{}", stderr(&refused));
+}
+
+#[test]
+fn a_seed_is_for_the_policy_that_draws() {
+    for (options, is_refused) in [(&[][..], true), (&["-p", "first"], true), (&["-p", "random"], false)] {
+        let output = run(&[&["--seed", "5"], options, &["--", "true"]].concat());
+        assert_eq!(output.status.code(), Some(if is_refused { 2 } else { 0 }), "{options:?}: {}", stderr(&output));
+        assert_eq!(stderr(&output).contains("--seed requires the policy random"), is_refused, "{}", stderr(&output));
+    }
 }
 
 #[test]

@@ -66,6 +66,42 @@ fn values_are_shown_without_control_characters_and_a_cut_is_marked() {
     }
 }
 
+/// The C library's `getcwd` allocates where the path of the current directory is too long for the system.
+#[test]
+fn a_path_that_is_too_long_stops_the_program_at_its_start() {
+    let deep = folder("deep");
+    let script = format!(
+        "cd '{}' && for i in $(seq 25); do mkdir {name} && cd -P {name} || exit 9; done; exec \"$@\"",
+        deep.display(),
+        name = "d".repeat(200)
+    );
+    let long = format!("/tmp/{}", "a".repeat(5000));
+    // The process's number, too, comes into these.
+    let just = format!("/tmp/{}", "a/".repeat(2040));
+    let program = leaver();
+    for (variable, path, is_refused) in [
+        ("HEAPWRIGHT_STATS=json:", "st.json", true),
+        ("HEAPWRIGHT_STATS=json:", &long, true),
+        ("HEAPWRIGHT_STATS=json:", &format!("{just}%p%p"), true),
+        ("HEAPWRIGHT_STATS=json:", "/dev/null", false),
+        ("HEAPWRIGHT_WATCH=", "w", true),
+        ("HEAPWRIGHT_WATCH=", &just, true),
+        ("HEAPWRIGHT_WATCH=", "/nowhere", false),
+    ] {
+        let assignment = format!("{variable}{path}");
+        let (name, _) = assignment.split_once('=').unwrap();
+        let _ = fs::remove_dir_all(&deep);
+        fs::create_dir(&deep).unwrap();
+        let shell = ["-c", &script, "sh", "env", &assignment, program.to_str().unwrap(), "return"];
+        let output = run("/bin/sh".as_ref(), &shell, &[]);
+        let said = complaints(&output);
+        assert_eq!(code(&output), if is_refused { 2 } else { 0 }, "{variable}: {said}");
+        assert_eq!(said.lines().count(), usize::from(is_refused), "{variable}: {said}");
+        assert!(!is_refused || said.starts_with(&format!("heapwright: {name}: the path ")), "{said}");
+    }
+    fs::remove_dir_all(&deep).unwrap();
+}
+
 #[test]
 fn a_fixed_region_that_cannot_be_had_stops_the_program_at_its_start() {
     let output = run(&leaver(), &["return"], &[("HEAPWRIGHT_RULES", "growth=fixed,limit=4TiB")]);
@@ -122,6 +158,36 @@ fn memory_that_was_freed_serves_other_lengths_where_there_is_no_more() {
     }
 }
 
+/// The tables of slabs grow while the pages keep all addresses that the limit allows: a block at their end is in use.
+#[test]
+fn long_blocks_that_were_freed_serve_short_ones_under_every_level() {
+    let program = compile("other_lengths.c", &[]);
+    for (limit, bytes, others) in [
+        ("-v 300000", 1 << 20, 1000),
+        ("-v 300000", 1 << 20, 100),
+        ("-v 300000", 100_000, 1000),
+        ("-v 300000", 100_000_000, 1000),
+        ("-d 200000", 1 << 20, 1000),
+    ] {
+        for (level, least_part) in [("light", 80), ("quarantine", 80), ("full", 30)] {
+            let script = format!("ulimit {limit} && exec \"$0\" {bytes} {others}");
+            let shell = ["-c", &script, program.to_str().unwrap()];
+            let second_of = |variables: &[(&str, &str)]| {
+                let output = run("/bin/sh".as_ref(), &shell, variables);
+                let said = String::from_utf8_lossy(&output.stdout).into_owned();
+                let second = said.split_whitespace().last().and_then(|number| number.parse::<usize>().ok());
+                second.unwrap_or_else(|| panic!("{said}, {}", complaints(&output)))
+            };
+            let hardened = second_of(&[("HEAPWRIGHT_HARDEN", level)]);
+            let of_the_c_library = second_of(&[("LD_PRELOAD", "")]);
+            assert!(
+                hardened * 100 >= of_the_c_library * least_part,
+                "{limit}, {level}, {bytes} then {others} bytes: {hardened} MiB, {of_the_c_library} without the library"
+            );
+        }
+    }
+}
+
 #[test]
 fn the_table_comes_at_every_exit_even_with_standard_error_closed() {
     for policy in POLICIES {
@@ -134,6 +200,21 @@ fn the_table_comes_at_every_exit_even_with_standard_error_closed() {
                 assert_eq!(said.matches(&format!("\n  {figure} ")).count(), count, "{figure}: {said}");
             }
         }
+    }
+}
+
+/// The peak of the process may be that of the program which started it.
+#[test]
+fn the_peak_is_not_known_without_the_system_s_files() {
+    let without = "mount -t tmpfs none /proc && exec \"$0\" return";
+    let unshared = ["-rm", "sh", "-c", without, leaver().to_str().unwrap()].map(str::to_owned);
+    let unshared: Vec<&str> = unshared.iter().map(String::as_str).collect();
+    let output = run("unshare".as_ref(), &unshared, &[("HEAPWRIGHT_STATS", "1")]);
+    let said = complaints(&output);
+    // Where the system allows no such namespace, `unshare` fails.
+    if code(&output) == 0 {
+        let line = said.lines().rfind(|line| line.contains("peak resident bytes")).unwrap();
+        assert!(line.ends_with(" -"), "{said}");
     }
 }
 

@@ -97,11 +97,11 @@ pub use pages::{
 };
 pub use platform::{Platform, platform};
 pub use process::{
-    abort, current_directory, exit_at_once, has_thread, has_variable_with, parent_process_id, peak_resident,
-    process_id, program_name, thread_id, variable,
+    NoDirectory, abort, current_directory, exit_at_once, has_thread, has_variable_with, parent_process_id,
+    peak_resident, process_id, program_name, thread_id, variable,
 };
 pub use ranges::{PageRange, purge_all, purges_by_vectors};
-pub use reservation::Reservation;
+pub use reservation::{Reservation, give_addresses_back, take_addresses_back};
 pub use secret::secret_word;
 pub use segment::{FileStatus, Segment, SegmentFile, effective_user, is_one_user, unlink};
 pub use shared_lock::{SharedLock, Taken, TimedOut};

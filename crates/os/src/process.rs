@@ -99,11 +99,31 @@ pub fn program_name() -> &'static [u8] {
     }
 }
 
-/// Fills `buffer` with the current directory; `None` when it is not available or too long.
-pub fn current_directory(buffer: &mut [u8]) -> Option<&CStr> {
+/// Why the current directory has no usable path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoDirectory {
+    /// Its path is longer than the buffer, or than the system's limit.
+    TooLong,
+    /// It was removed, or lies outside the root directory.
+    Unreachable,
+}
+
+/// Fills `buffer` with the current directory, by the system call: the C library's `getcwd` allocates where the path is
+/// longer than the system's limit.
+///
+/// # Errors
+/// [`NoDirectory`].
+pub fn current_directory(buffer: &mut [u8]) -> Result<&CStr, NoDirectory> {
     // SAFETY: the buffer is a slice, hence valid for writes of its length.
-    let found = unsafe { libc::getcwd(buffer.as_mut_ptr().cast(), buffer.len()) };
-    if found.is_null() { None } else { CStr::from_bytes_until_nul(buffer).ok() }
+    let call = || (unsafe { libc::syscall(libc::SYS_getcwd, buffer.as_mut_ptr(), buffer.len()) }, errno());
+    match errno_kept(call) {
+        (-1, libc::ERANGE | libc::ENAMETOOLONG) => Err(NoDirectory::TooLong),
+        (-1, _) => Err(NoDirectory::Unreachable),
+        _ => CStr::from_bytes_until_nul(buffer)
+            .ok()
+            .filter(|path| path.to_bytes().starts_with(b"/"))
+            .ok_or(NoDirectory::Unreachable),
+    }
 }
 
 /// Returns the peak of the process's resident memory in bytes, by one system call and without a file. A process that

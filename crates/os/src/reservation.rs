@@ -309,6 +309,31 @@ impl Drop for Reservation {
     }
 }
 
+/// Unmaps `length` bytes (whole pages) in the accessible part of a range: no limit counts them until
+/// [`take_addresses_back`], and others may map there.
+///
+/// # Errors
+/// [`Refused`] when the process has too many mappings. Nothing has changed then.
+///
+/// # Safety
+/// The bytes are mapped and not used, until they were taken back.
+pub unsafe fn give_addresses_back(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
+    // SAFETY: the bytes are not used, as this function requires.
+    unsafe {
+        split_before_purge(start, length);
+        unmap(start, length)
+    }
+}
+
+/// Maps bytes again that [`give_addresses_back`] unmapped. They are zero.
+///
+/// # Errors
+/// [`Refused`] when something else was mapped there, or a limit of the process is reached.
+pub fn take_addresses_back(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
+    refuse_if_told()?;
+    map_at(start.addr().get(), length, libc::PROT_READ | libc::PROT_WRITE, Address::Required).map_err(|_| Refused)
+}
+
 /// Why nothing was mapped at an address.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Obstacle {

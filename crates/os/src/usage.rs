@@ -6,7 +6,6 @@ use crate::errno::errno_kept;
 use crate::file_error::FileError;
 use crate::output::Line;
 use crate::pages::page_size;
-use crate::process::peak_resident;
 use crate::segment::SegmentFile;
 use crate::ticks::now_nanoseconds;
 use crate::waiting::uncancelled;
@@ -72,11 +71,11 @@ pub fn resident_files() -> Option<u64> {
     status_bytes(b"RssFile:")
 }
 
-/// Returns the peak of the resident memory of the calling process since it began its program, in bytes. Without `/proc`
-/// it is that of the process, which may have been another program's before.
+/// Returns the peak of the resident memory of the calling process since it began its program, in bytes. `None`
+/// without `/proc`: the peak of the process may be that of the program before.
 #[must_use]
 pub fn peak_of_program() -> Option<u64> {
-    status_bytes(b"VmHWM:").or_else(peak_resident)
+    status_bytes(b"VmHWM:")
 }
 
 /// Returns the bytes in the line of the process's status that begins with `name`.

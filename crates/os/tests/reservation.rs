@@ -8,7 +8,9 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use common::{Child, Outcome};
-use heapwright_os::{Reservation, each_mapping, map, page_size, platform, unmap};
+use heapwright_os::{
+    Reservation, each_mapping, give_addresses_back, map, page_size, platform, take_addresses_back, unmap,
+};
 
 const MIB: usize = 1 << 20;
 
@@ -356,6 +358,27 @@ fn what_is_retracted_is_gone_and_can_be_extended_again() {
         // SAFETY: the bytes lie below the extent.
         unsafe { assert_eq!((range.base().read(), range.base().add(2 * page).read()), (7, 0)) };
     }
+}
+
+#[test]
+fn addresses_that_were_given_back_can_be_taken_back_unless_others_map_there() {
+    assert!(Child::run(lend).wait());
+}
+
+fn lend() -> Outcome {
+    let page = page_size();
+    let mut range = Reservation::claim(1 << 30, page).map_err(|_| line!())?;
+    range.extend(4 * page).map_err(|_| line!())?;
+    write(&range, 4 * page);
+    // SAFETY: the pages lie in the range; their contents are not needed, and not read while they are not mapped.
+    unsafe {
+        let lent = range.base().add(page);
+        expect!(give_addresses_back(lent, 2 * page).is_ok());
+        expect!(take_addresses_back(lent, 2 * page).is_ok());
+        expect!((range.base().read(), lent.read(), range.base().add(3 * page).read()) == (7, 0, 7));
+        expect!(take_addresses_back(lent, page).is_err() && range.extent() == 4 * page);
+    }
+    Ok(())
 }
 
 #[test]

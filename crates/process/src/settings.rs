@@ -6,7 +6,7 @@ use core::str;
 
 use heapwright_cached::{Measures, Purging};
 use heapwright_heaps::{CreateError, PolicyKind};
-use heapwright_os::{Line, Output, Refused, current_directory, exit_at_once, has_variable_with, variable};
+use heapwright_os::{Line, NoDirectory, Output, Refused, current_directory, exit_at_once, has_variable_with, variable};
 use heapwright_rules::{Growth, Only, RuleSet};
 
 use crate::plain::{Plain, PlainLine};
@@ -68,7 +68,7 @@ impl Dissolving {
     }
 }
 
-/// The longest path that a process can open.
+/// The length of the longest path that a process can open, with the zero at its end.
 pub(crate) const PATH_LENGTH: usize = 4096;
 
 /// Destination of the statistics at exit.
@@ -258,28 +258,52 @@ fn report(value: &[u8]) -> Result<Report, Refused> {
     match (value, value.strip_prefix(b"json:")) {
         (b"" | b"0", _) => Ok(Report::Nothing),
         (b"1", _) => Ok(Report::Table(Output::standard_error_kept())),
-        (_, Some(path)) if !path.is_empty() => absolute(path).map(Report::Json),
+        (_, Some(path)) if !path.is_empty() => {
+            let numbers = path.windows(2).filter(|pair| pair == b"%p").count();
+            absolute(c"HEAPWRIGHT_STATS", path, numbers * MOST_DIGITS).map(Report::Json)
+        }
         _ => refuse(c"HEAPWRIGHT_STATS", value, "0, 1 or json:PATH"),
     }
 }
 
 fn watch(directory: &[u8]) -> Result<Option<&'static Line<PATH_LENGTH>>, Refused> {
-    if directory.is_empty() { Ok(None) } else { absolute(directory).map(Some) }
+    if directory.is_empty() {
+        return Ok(None);
+    }
+    absolute(c"HEAPWRIGHT_WATCH", directory, b"/".len() + MOST_DIGITS).map(Some)
 }
 
+/// The number of digits of the largest process id.
+const MOST_DIGITS: usize = 10;
+
 /// Returns `path` relative to the directory in which the process started, made absolute. It is mapped memory, not part
-/// of the state: in the library's data it would cost every process two more pages.
-fn absolute(path: &[u8]) -> Result<&'static Line<PATH_LENGTH>, Refused> {
+/// of the state: in the library's data it would cost every process two more pages. A path that would be too long to be
+/// opened, with `added` bytes more, ends the process: `name` is the variable that has it.
+fn absolute(name: &CStr, path: &[u8], added: usize) -> Result<&'static Line<PATH_LENGTH>, Refused> {
     let mut line = Line::new();
     let mut buffer = [0; PATH_LENGTH];
-    if !path.starts_with(b"/")
-        && let Some(directory) = current_directory(&mut buffer)
-    {
-        line.push(directory.to_bytes());
-        line.push(b"/");
+    if !path.starts_with(b"/") {
+        match current_directory(&mut buffer) {
+            Ok(directory) => {
+                line.push(directory.to_bytes());
+                line.push(b"/");
+            }
+            Err(NoDirectory::TooLong) => refuse_length(name, path),
+            Err(NoDirectory::Unreachable) => {}
+        }
+    }
+    if line.bytes().len() + path.len() + added + b"\0".len() > PATH_LENGTH {
+        refuse_length(name, path);
     }
     line.push(path);
     line.kept()
+}
+
+fn refuse_length(name: &CStr, path: &[u8]) -> ! {
+    let (name, path, most) = (Plain(name.to_bytes()), Plain(path), PATH_LENGTH - 1);
+    refuse_for(&format_args!(
+        "{name}: the path {path} is too long: from the root directory it has more than {most} bytes"
+    ))
 }
 
 /// Parses the variable `name`; returns `None` if it is not set or empty.

@@ -27,7 +27,7 @@ pub struct RunArgs {
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// The seed of random fit: the same seed and the same requests give the same heap.
+    /// The seed of random fit (-p random): the same seed and the same requests give the same heap.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 

@@ -27,6 +27,7 @@ use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::names::Shown;
 use heapwright_host::process::is_of_no_known_format;
 use heapwright_host::temporary::Folder;
+use heapwright_placement::PolicyKind;
 use heapwright_show::usage::{self, Misuse};
 
 /// Exit code of a failure of heapwright itself, as in `env` and shells: distinct from the usual codes of programs.
@@ -97,11 +98,20 @@ fn prepared(args: &RunArgs, reports: &Folder) -> Result<Command> {
     report.push(reports.path().join(statistics::FILE_PATTERN));
     let mut command = Command::new(&args.program);
     command.args(&args.args);
-    command.env(preload::LD_PRELOAD, in_front(&preload::library(args.library.as_deref())?));
+    let library = preload::library(args.library.as_deref())?;
+    program::check_library(&library)?;
+    command.env(preload::LD_PRELOAD, in_front(&library));
     let policy = chosen_policy(args, &mut command)?;
     inherited::refuse_conflicts(args, &policy)?;
     command.env(preload::POLICY, &policy).env(preload::STATS, report);
     if let Some(seed) = args.seed {
+        if policy != PolicyKind::Random.name() {
+            let random = PolicyKind::Random.name();
+            bail!(Misuse(format!(
+                "--seed requires the policy {random}, not {}: add -p {random}, or leave out --seed",
+                policy.shown()
+            )));
+        }
         command.env(preload::SEED, seed.to_string());
     }
     if let Some(measures) = &args.harden {

@@ -10,6 +10,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
+use anyhow::{Result, bail};
 use heapwright_host::files::has_capabilities;
 use heapwright_host::names::Shown;
 use object::Endianness;
@@ -72,6 +73,26 @@ pub fn is_refused_by_library(command: &Command, status: ExitStatus) -> bool {
     probe.status().is_ok_and(ends_so)
 }
 
+/// Checks that a file is a shared object that the dynamic linker can load into programs like this command. It would
+/// print a line and start the program without it otherwise.
+///
+/// # Errors
+/// When it is something else.
+pub fn check_library(path: &Path) -> Result<()> {
+    let reason = match (
+        path.is_file().then(|| File::open(path)).and_then(|file| Elf::read(&file.ok()?)),
+        Elf::of_this_command(),
+    ) {
+        (None, _) => "it is not an ELF shared object",
+        (Some(library), _) if !library.is_shared_object => "it is an ELF program, not a shared object",
+        (Some(library), Some(own)) if (library.bits, library.machine) != (own.bits, own.machine) => {
+            "it is for another processor architecture"
+        }
+        _ => return Ok(()),
+    };
+    bail!("cannot use the drop-in library {}: {reason}", path.shown())
+}
+
 /// Returns what prevents a library from being preloaded into the program, if its file shows it; begins with the file's
 /// path.
 pub fn obstacle_of(name: &OsStr) -> Option<String> {
@@ -122,7 +143,7 @@ const SANITIZERS: [&str; 5] = ["libasan.so", "libhwasan.so", "liblsan.so", "libm
 /// Returns what prevents the dynamic linker from loading the drop-in library into a program, if its file shows it.
 fn obstacle(path: &Path) -> Option<String> {
     let file = File::open(path).ok()?;
-    let own = Elf::read(&env::current_exe().ok().and_then(|path| File::open(path).ok())?)?;
+    let own = Elf::of_this_command()?;
     let Some(program) = Elf::read(&file) else {
         return Some("is not an ELF program".to_owned());
     };
@@ -168,6 +189,8 @@ struct Elf {
     bits: u8,
     /// The number of the kind of processor (`e_machine`).
     machine: u16,
+    /// Whether it is position-independent and names no dynamic linker.
+    is_shared_object: bool,
     /// Path of the dynamic linker; none for a static program.
     linker: Option<Vec<u8>>,
     /// The needed libraries; none if they cannot be read.
@@ -182,10 +205,15 @@ impl Elf {
             .or_else(|| Elf::of_header::<FileHeader32<Endianness>>(&content, 32))
     }
 
+    fn of_this_command() -> Option<Elf> {
+        Elf::read(&File::open(env::current_exe().ok()?).ok()?)
+    }
+
     fn of_header<H: FileHeader>(content: &ReadCache<&File>, bits: u8) -> Option<Elf> {
         let header = H::parse(content).ok()?;
         let endian = header.endian().ok()?;
-        if ![ET_EXEC, ET_DYN].contains(&header.e_type(endian)) {
+        let kind = header.e_type(endian);
+        if ![ET_EXEC, ET_DYN].contains(&kind) {
             return None;
         }
         let segments = header.program_headers(endian, content).ok()?;
@@ -193,7 +221,8 @@ impl Elf {
         let linker = interpreter.and_then(|segment| segment.data(endian, content).ok());
         let linker = linker.map(|name| name.strip_suffix(b"\0").unwrap_or(name).to_vec());
         let needed = needed::<H>(segments, endian, content).unwrap_or_default();
-        Some(Elf { bits, machine: header.e_machine(endian), linker, needed })
+        let is_shared_object = kind == ET_DYN && linker.is_none();
+        Some(Elf { bits, machine: header.e_machine(endian), is_shared_object, linker, needed })
     }
 }
 
@@ -259,6 +288,25 @@ mod tests {
         content[18..20].copy_from_slice(&[0x5a, 0x5a]);
         fs::write(&copy, content).unwrap();
         assert!(obstacle(&copy).is_some_and(|obstacle| obstacle.contains("another processor architecture")));
+    }
+
+    #[test]
+    fn only_shared_objects_for_this_processor_are_libraries() {
+        let home = tempfile::tempdir().unwrap();
+        let library = home.path().join("library");
+        let said = || check_library(&library).err().map_or_else(String::new, |error| error.to_string());
+        assert!(check_library(home.path()).is_err() && said().ends_with("it is not an ELF shared object"));
+        let mut content = fs::read(heapwright_allocators::preload::library(None).unwrap()).unwrap();
+        fs::write(&library, &content).unwrap();
+        assert_eq!(said(), "");
+        // The machine's number, see above.
+        content[18..20].copy_from_slice(&[0x5a, 0x5a]);
+        fs::write(&library, &content).unwrap();
+        assert!(said().ends_with("it is for another processor architecture"), "{}", said());
+        fs::copy(env::current_exe().unwrap(), &library).unwrap();
+        assert!(said().ends_with("it is an ELF program, not a shared object"), "{}", said());
+        fs::write(&library, "root:x:0:0\n").unwrap();
+        assert!(said().ends_with("it is not an ELF shared object"), "{}", said());
     }
 
     #[test]

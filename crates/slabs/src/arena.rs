@@ -2,6 +2,7 @@
 
 mod retention;
 mod stretches;
+mod surrendered;
 
 use core::alloc::Layout;
 use core::mem::ManuallyDrop;
@@ -25,6 +26,7 @@ use crate::slab_list::NO_SLAB;
 use crate::tables::{HEAP_STEP, Tables};
 use retention::Retention;
 use stretches::{Stretch, Stretches};
+use surrendered::Surrendered;
 
 /// The least address space that is reserved for the pages.
 const LEAST_CAPACITY: usize = 16 << 20;
@@ -81,6 +83,7 @@ pub struct ArenaState {
     pub mappings: Mappings,
     retention: Retention,
     stretches: Stretches,
+    surrendered: Surrendered,
     tables: Tables,
 }
 
@@ -386,6 +389,7 @@ impl ArenaState {
             mappings: Mappings::new(),
             retention: Retention::default(),
             stretches: Stretches::NONE,
+            surrendered: Surrendered::default(),
             tables,
         })
     }
@@ -461,7 +465,7 @@ impl ArenaState {
     /// Returns the bytes of slabs and of long blocks.
     pub fn taken(&self) -> usize {
         let placed = self.pages.counters().map_or(0, |counters| counters.live as usize);
-        placed + self.mappings.totals().bytes as usize
+        placed.saturating_sub(self.surrendered.bytes) + self.mappings.totals().bytes as usize
     }
 
     /// Has limits checked when much memory was taken.

@@ -11,6 +11,7 @@ use heapwright_os::{Lock, Refused};
 
 use super::slab::MOST_BLOCKS;
 use super::table::Table;
+use heapwright_slabs::arena::ARENA;
 use heapwright_slabs::classes::{GRAIN, LARGEST, size_of_class};
 use heapwright_slabs::platform::{AtomicU16, is_single_threaded};
 
@@ -125,7 +126,9 @@ pub(super) fn take_run(class: usize, past: Past) -> Option<Run> {
         Some(first) => first,
         None => {
             let first = runs.used;
-            runs.table.cover((first + length) * size_of::<Record>()).ok()?;
+            let bytes = (first + length) * size_of::<Record>();
+            let covered = runs.table.cover(bytes);
+            covered.or_else(|Refused| runs.table.cover_from(&mut *ARENA.lock().ok_or(Refused)?, bytes)).ok()?;
             runs.used += length;
             first
         }

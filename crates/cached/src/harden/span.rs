@@ -12,7 +12,7 @@ use super::draw::Draw;
 use super::record::{Run, record};
 use super::slab::Slab;
 use super::table::Table;
-use heapwright_slabs::arena::ARENA;
+use heapwright_slabs::arena::{ARENA, ArenaState};
 use heapwright_slabs::classes::{CLASSES, SLAB};
 use heapwright_slabs::mode::measures;
 
@@ -66,6 +66,8 @@ pub(super) enum Seal {
     Guards,
     /// By its protection.
     Protection,
+    /// The span is stuck, and nothing is mapped there.
+    Unmapped,
 }
 
 /// The record of the span that has its body at a number.
@@ -117,10 +119,10 @@ pub(super) fn draw_below(choices: usize) -> usize {
 }
 
 /// Makes sure that there is a record at a number.
-pub(super) fn cover(number: u32) -> Result<(), Refused> {
+pub(super) fn cover(arena: &mut ArenaState, number: u32) -> Result<(), Refused> {
     let wanted = number as usize + 1;
     if wanted > COVERED.load(Ordering::Relaxed) {
-        let bytes = TABLE.lock().cover(wanted * size_of::<Span>())?;
+        let bytes = TABLE.lock().cover_from(arena, wanted * size_of::<Span>())?;
         COVERED.store(bytes / size_of::<Span>(), Ordering::Release);
     }
     Ok(())

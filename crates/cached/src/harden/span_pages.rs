@@ -4,7 +4,9 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use heapwright_os::{Guarded, Refused, forbid, guard, page_size, permit, purge, unguard};
+use heapwright_os::{
+    Guarded, Refused, forbid, give_addresses_back, guard, page_size, permit, purge, take_addresses_back, unguard,
+};
 
 use super::span::{Kind, Seal, Span, cover, draw_below, kind, set_kind, span};
 use super::{Measures, zeros};
@@ -22,7 +24,7 @@ pub(super) fn place(shared: &mut ArenaState, length: usize, spare: usize, align:
         .or_else(|| place_behind(shared, 0, length, align))?;
     // SAFETY: the lead is a part of the span.
     let body = unsafe { start.add(lead * SLAB) };
-    let number = ARENA.number_of(body.addr().get()).filter(|&number| cover(number).is_ok());
+    let number = ARENA.number_of(body.addr().get()).filter(|&number| cover(shared, number).is_ok());
     let Some(number) = number else {
         // SAFETY: the pages were placed just now, and are not in use.
         let _ = unsafe { shared.remove(start) };
@@ -208,6 +210,9 @@ unsafe fn open(number: u32, start: NonNull<u8>) -> Result<(), Refused> {
     unsafe {
         let Span { lead, length, whole, protected, seal, .. } = &*span(number);
         let (body, lead) = (usize::from(*lead) * SLAB, usize::from(*lead));
+        if *seal == Seal::Unmapped {
+            return Err(Refused);
+        }
         if *seal == Seal::Protection {
             permit(start.add(body), *length)?;
         }
@@ -225,6 +230,24 @@ unsafe fn open(number: u32, start: NonNull<u8>) -> Result<(), Refused> {
     }
 }
 
+/// Maps the whole of a span anew that cannot be opened: there are too many mappings, or the limit on data, which does
+/// not count sealed bodies, is reached. Where that is refused as well, the span has no memory any more that limits
+/// count.
+///
+/// # Safety
+/// The span is not in use.
+unsafe fn map_anew(number: u32, start: NonNull<u8>) -> Result<(), Refused> {
+    // SAFETY: the span is the caller's.
+    unsafe {
+        let Span { whole, protected, seal, dirty, .. } = &mut *span(number);
+        if *seal != Seal::Unmapped {
+            give_addresses_back(start, *whole)?;
+            (*protected, *seal, *dirty) = (0, Seal::Unmapped, 0);
+        }
+        take_addresses_back(start, *whole)
+    }
+}
+
 /// Frees the pages of a span; or it is stuck.
 ///
 /// # Safety
@@ -235,7 +258,7 @@ pub(super) unsafe fn remove(arena: &mut ArenaState, number: u32) {
         let body = ARENA.start_of(number);
         let lead = (*span(number)).lead;
         let Some(start) = NonNull::new(body.sub(usize::from(lead) * SLAB)) else { return };
-        if open(number, start).is_err() {
+        if open(number, start).is_err() && map_anew(number, start).is_err() {
             set_kind(number, Kind::Stuck);
             SOME_STUCK.store(true, Ordering::Relaxed);
             return;

@@ -1,6 +1,7 @@
 //! Tables of records: their addresses are claimed at once, and they are mapped as far as they are used.
 
 use heapwright_os::{Refused, Reservation, round_to_pages};
+use heapwright_slabs::arena::ArenaState;
 
 /// A table is extended by an eighth, at least by this many bytes.
 const LEAST_STEP: usize = 4 << 10;
@@ -22,9 +23,24 @@ impl Table {
         let space = self.0.as_mut().ok_or(Refused)?;
         let least = round_to_pages(bytes).ok_or(Refused)?;
         if least > space.extent() {
-            let generous = round_to_pages(least + (least / 8).max(LEAST_STEP)).ok_or(Refused)?;
-            space.extend(generous.min(space.length())).or_else(|Refused| space.extend(least))?;
+            space.extend(generous(least)?.min(space.length())).or_else(|Refused| space.extend(least))?;
         }
         Ok(space.extent())
     }
+
+    /// As [`Table::cover`]; where the system refuses more addresses, the arena gives up those of a hole.
+    pub(super) fn cover_from(&mut self, arena: &mut ArenaState, bytes: usize) -> Result<usize, Refused> {
+        self.cover(bytes).or_else(|Refused| {
+            let present = self.0.as_ref().ok_or(Refused)?.extent();
+            let least = round_to_pages(bytes).ok_or(Refused)?;
+            arena
+                .extend_instead(generous(least)? - present, || self.cover(bytes))
+                .or_else(|Refused| arena.extend_instead(least - present, || self.cover(bytes)))
+        })
+    }
+}
+
+/// Returns the length to which a table is extended that needs `least` bytes.
+fn generous(least: usize) -> Result<usize, Refused> {
+    round_to_pages(least + (least / 8).max(LEAST_STEP)).ok_or(Refused)
 }
