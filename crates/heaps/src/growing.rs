@@ -11,7 +11,7 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use heapwright_os::{Refused, Reservation, page_size};
-use heapwright_placement::{AllocateError, Engine, Growth, PolicyKind, Reach, Rules, RulesError, Statistics};
+use heapwright_placement::{AllocateError, Engine, Growth, PolicyKind, Rules, RulesError, Statistics};
 use heapwright_rules::{Invalid, Requests};
 
 use crate::placement::Placement;
@@ -209,8 +209,6 @@ pub struct GrowingHeap<P: Policy = Chosen> {
     keep: usize,
     keep_part: usize,
     sweep: Sweep,
-    /// As far as the engine may place short blocks, see [`Reach::short`].
-    short: usize,
     design: Design<P>,
     /// The engine's metadata; dropped after the engine.
     metadata: Metadata,
@@ -319,23 +317,22 @@ impl<P: Policy> GrowingHeap<P> {
         let design = Design { choice, capacity, rules };
         let mut metadata = Metadata::new(&design, tables.cut_table(of_metadata).map_err(refused)?)?;
         let mut dirty = DirtyPages::new(tables.cut_table(of_marks).map_err(refused)?);
-        let reach = Reach::whole(if settings.growth == Growth::Fixed { capacity } else { 0 });
-        if reach.end > 0 {
+        let heap_size = if settings.growth == Growth::Fixed { capacity } else { 0 };
+        if heap_size > 0 {
             region.commit(pages).map_err(refused)?;
             dirty.cover(pages).map_err(refused)?;
-            metadata.reach(&design, reach).map_err(refused)?;
+            metadata.cover(&design, heap_size).map_err(refused)?;
         }
         // SAFETY: the metadata was just claimed, so that it is zero and used through nothing else; it is long enough and
-        // mapped as far as a heap with this reach needs it, which the heap may not exceed; it is dropped after the
+        // mapped as far as a heap of this size needs it, which the heap may not exceed; it is dropped after the
         // engine.
         let mut engine = unsafe { P::create_zeroed(choice, metadata.cells(), capacity, &rules) }?;
-        P::set_limit(&mut engine, reach);
+        P::set_limit(&mut engine, heap_size);
         P::seed(&mut engine, settings.seed);
         let (returns, granule) = (PageReturns::default(), settings.granule as usize);
         let slack = 2 * granule + (settings.header + settings.min_remainder) as usize;
         let (keep, keep_part) = (settings.keep, settings.keep_part.max(1));
         let placement = Placement { engine, base: region.base() };
-        let short = reach.short;
         let sweep = Sweep::beyond(keep);
         let heap = GrowingHeap {
             placement,
@@ -348,7 +345,6 @@ impl<P: Policy> GrowingHeap<P> {
             keep,
             keep_part,
             sweep,
-            short,
             design,
             metadata,
         };

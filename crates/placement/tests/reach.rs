@@ -1,6 +1,6 @@
 //! A heap that is kept to a reach places blocks as one that is not, and accesses no metadata beyond its reach.
 
-use heapwright_placement::{AllocateError, AnyEngine, Engine, Growth, PolicyKind, Reach, ResizeError, Rules};
+use heapwright_placement::{AllocateError, AnyEngine, Engine, Growth, PolicyKind, ResizeError, Rules};
 
 const CAPACITY: usize = 64 << 20;
 /// A multiple of what heaps grow by: a limit elsewhere would end the growth early, and change the free tail.
@@ -9,8 +9,15 @@ const STEP: usize = 3 << 16;
 /// What lies in metadata that is not mapped, in a manner of speaking.
 const UNMAPPED: u64 = 0xDEAD_BEEF_0BAD_CAFE;
 
+/// The growth rules of heaps that grow.
+const GROWTHS: [Growth; 3] = [Growth::Pages(65536), Growth::Extend, Growth::Append];
+
+fn growing(growth: Growth) -> Rules {
+    Rules { growth, ..Rules::default() }
+}
+
 fn rules() -> Rules {
-    Rules { growth: Growth::Pages(65536), ..Rules::default() }
+    growing(GROWTHS[0])
 }
 
 /// A small generator: the same numbers everywhere.
@@ -30,41 +37,48 @@ impl Numbers {
             _ => 1025 + self.below(100_000),
         }
     }
+
+    /// What no region of this capacity has room for.
+    fn refused_size(&mut self) -> usize {
+        [CAPACITY + 1, 1 << 33, isize::MAX as usize, usize::MAX - 100, usize::MAX][self.below(5)]
+    }
 }
 
 /// A heap whose metadata becomes valid as its reach is extended.
 struct Kept {
     metadata: Vec<u64>,
     policy: PolicyKind,
-    reach: Reach,
+    rules: Rules,
+    /// How long the heap may become.
+    reach: usize,
     engine: AnyEngine<'static>,
 }
 
 impl Kept {
-    fn new(policy: PolicyKind) -> Kept {
-        let cells = AnyEngine::metadata_cells(policy, CAPACITY, &rules()).unwrap();
+    fn new(policy: PolicyKind, rules: Rules) -> Kept {
+        let cells = AnyEngine::metadata_cells(policy, CAPACITY, &rules).unwrap();
         let mut metadata = vec![UNMAPPED; cells];
         let start = std::ptr::NonNull::from(&mut metadata[..]).cast();
-        let reach = Reach::whole(0);
-        AnyEngine::each_part(policy, CAPACITY, &rules(), reach, &mut |part| {
+        let reach = 0;
+        AnyEngine::each_part(policy, CAPACITY, &rules, reach, &mut |part| {
             metadata[part.start..part.start + part.used].fill(0);
         })
         .unwrap();
         // SAFETY: the vector is as long as the metadata, is not moved, and is accessed otherwise only where the engine
         // may not look; what an empty heap uses is zero, and the heap is kept to its reach at once.
-        let mut engine = unsafe { AnyEngine::create_zeroed(policy, start, CAPACITY, &rules()) }.unwrap();
+        let mut engine = unsafe { AnyEngine::create_zeroed(policy, start, CAPACITY, &rules) }.unwrap();
         engine.set_limit(reach);
-        Kept { metadata, policy, reach, engine }
+        Kept { metadata, policy, rules, reach, engine }
     }
 
     /// Makes the metadata valid that a longer reach takes.
-    fn extend(&mut self, reach: Reach) {
+    fn extend(&mut self, reach: usize) {
         let start = self.metadata.as_mut_ptr();
         let mut before = Vec::new();
-        let (policy, kept) = (self.policy, self.reach);
-        AnyEngine::each_part(policy, CAPACITY, &rules(), kept, &mut |part| before.push(part.used)).unwrap();
+        let (policy, rules, kept) = (self.policy, self.rules, self.reach);
+        AnyEngine::each_part(policy, CAPACITY, &rules, kept, &mut |part| before.push(part.used)).unwrap();
         let mut parts = before.into_iter();
-        AnyEngine::each_part(policy, CAPACITY, &rules(), reach, &mut |part| {
+        AnyEngine::each_part(policy, CAPACITY, &rules, reach, &mut |part| {
             for cell in part.start + parts.next().unwrap()..part.start + part.used {
                 // SAFETY: the cell lies in the vector and beyond what the engine accesses.
                 unsafe {
@@ -78,36 +92,15 @@ impl Kept {
         self.engine.set_limit(reach);
     }
 
-    /// Extends the reach by what the refused request lacked: metadata for short blocks, or a longer heap.
-    fn extend_as_needed(&mut self) {
-        let missing = self.engine.missing();
-        let Reach { end, short } = self.reach;
-        if missing != 0 && missing <= end {
-            assert!(missing > short);
-            self.extend(Reach { end, short: missing });
-        } else {
-            assert!(end < CAPACITY);
-            let end = (end + STEP).min(CAPACITY);
-            self.extend(Reach { end, short: if missing == 0 { short } else { end } });
-        }
-    }
-
     fn allocate(&mut self, bytes: usize, align: usize) -> Result<usize, AllocateError> {
         loop {
             match self.engine.allocate(bytes, align) {
-                Err(AllocateError::RegionFull) => self.extend_as_needed(),
+                Err(AllocateError::RegionFull) => {
+                    assert!(self.reach < CAPACITY);
+                    self.extend((self.reach + STEP).min(CAPACITY));
+                }
                 result => return result,
             }
-        }
-    }
-
-    fn resize(&mut self, offset: usize, old: usize, new: usize) -> Result<(), ResizeError> {
-        match (self.engine.resize(offset, old, new), self.engine.missing()) {
-            (Err(ResizeError::NoRoom), missing @ 1..) => {
-                self.extend(Reach { short: missing, ..self.reach });
-                self.engine.resize(offset, old, new)
-            }
-            (result, _) => result,
         }
     }
 
@@ -115,7 +108,7 @@ impl Kept {
     fn check(&self) {
         self.engine.check().unwrap();
         let start = self.metadata.as_ptr();
-        AnyEngine::each_part(self.policy, CAPACITY, &rules(), self.reach, &mut |part| {
+        AnyEngine::each_part(self.policy, CAPACITY, &self.rules, self.reach, &mut |part| {
             for cell in part.start + part.used..part.start + part.length {
                 // SAFETY: the cell lies in the vector and beyond what the engine accesses.
                 assert_eq!(unsafe { start.add(cell).read() }, UNMAPPED, "cell {cell}");
@@ -125,16 +118,17 @@ impl Kept {
     }
 }
 
-fn placements_are_the_same(policy: PolicyKind, seed: u64) {
-    let mut whole_metadata = vec![0; AnyEngine::metadata_cells(policy, CAPACITY, &rules()).unwrap()];
-    let mut whole = AnyEngine::create(policy, &mut whole_metadata, CAPACITY, &rules()).unwrap();
-    let (mut kept, mut numbers, mut live) = (Kept::new(policy), Numbers(seed), Vec::new());
+fn placements_are_the_same(policy: PolicyKind, rules: Rules, seed: u64) {
+    let name = format!("{policy:?} {:?} {seed}", rules.growth);
+    let mut whole_metadata = vec![0; AnyEngine::metadata_cells(policy, CAPACITY, &rules).unwrap()];
+    let mut whole = AnyEngine::create(policy, &mut whole_metadata, CAPACITY, &rules).unwrap();
+    let (mut kept, mut numbers, mut live) = (Kept::new(policy, rules), Numbers(seed), Vec::new());
     for operation in 0..4000 {
         match numbers.below(5) {
             0..3 if live.len() < 300 => {
                 let (bytes, align) = (numbers.size(), 16 << [0, 0, 0, 2, 8][numbers.below(5)]);
                 let offset = whole.allocate(bytes, align).unwrap();
-                assert_eq!(kept.allocate(bytes, align), Ok(offset), "{policy:?} {seed} {operation}");
+                assert_eq!(kept.allocate(bytes, align), Ok(offset), "{name} {operation}");
                 live.push((offset, bytes));
             }
             3 if !live.is_empty() => {
@@ -142,9 +136,9 @@ fn placements_are_the_same(policy: PolicyKind, seed: u64) {
                 let (offset, old) = live[at];
                 let new = if numbers.below(2) == 0 { numbers.size() } else { (old + numbers.below(64)).max(33) - 32 };
                 // Beyond its end the heap that is kept is extended where the other has grown already.
-                if offset + old < whole.top() && offset + new < kept.reach.end {
+                if offset + old < whole.top() && offset + new < kept.reach {
                     let resized = whole.resize(offset, old, new);
-                    assert_eq!(kept.resize(offset, old, new), resized, "{policy:?} {seed} {operation}");
+                    assert_eq!(kept.engine.resize(offset, old, new), resized, "{name} {operation}");
                     if resized.is_ok() {
                         live[at].1 = new;
                     }
@@ -157,6 +151,9 @@ fn placements_are_the_same(policy: PolicyKind, seed: u64) {
             }
             _ => {}
         }
+        if numbers.below(50) == 0 {
+            refuse(&mut whole, &mut kept, &mut numbers, &live);
+        }
         if operation % 100 == 0 {
             kept.check();
         }
@@ -166,43 +163,52 @@ fn placements_are_the_same(policy: PolicyKind, seed: u64) {
         kept.engine
             .blocks()
             .filter(|block| block.offset < kept.engine.top())
-            .eq(whole.blocks().filter(|block| block.offset < whole.top()))
+            .eq(whole.blocks().filter(|block| block.offset < whole.top())),
+        "{name}"
     );
+}
+
+/// Asks both heaps for what they have no room for. Then, as a heap does that the system refuses memory, makes both as
+/// short as they can be.
+fn refuse(whole: &mut AnyEngine<'_>, kept: &mut Kept, numbers: &mut Numbers, live: &[(usize, usize)]) {
+    let (bytes, align) = (numbers.refused_size(), 16 << numbers.below(10));
+    expect_refusal(whole, bytes, align, live);
+    expect_refusal(&mut kept.engine, bytes, align, live);
+    let page = if let Growth::Pages(step) = kept.rules.growth { step as usize } else { 4096 };
+    let end = (whole.top() + 1).next_multiple_of(page);
+    assert_eq!(kept.engine.retract(end), whole.retract(end));
+}
+
+fn expect_refusal(engine: &mut AnyEngine<'_>, bytes: usize, align: usize, live: &[(usize, usize)]) {
+    assert_eq!(engine.allocate(bytes, align), Err(AllocateError::RegionFull));
+    assert_eq!(engine.allocate_soon(bytes, align), Err(AllocateError::RegionFull));
+    if let Some(&(offset, old)) = live.last() {
+        assert_eq!(engine.resize(offset, old, bytes), Err(ResizeError::NoRoom));
+    }
 }
 
 #[test]
 fn a_reach_changes_no_placement() {
     for policy in PolicyKind::ALL {
-        for seed in 0..if cfg!(miri) { 1 } else { 8 } {
-            placements_are_the_same(policy, seed);
+        for growth in GROWTHS {
+            let seeds = if cfg!(miri) {
+                1
+            } else if growth == GROWTHS[0] {
+                8
+            } else {
+                3
+            };
+            for seed in 0..seeds {
+                placements_are_the_same(policy, growing(growth), seed);
+            }
         }
-    }
-}
-
-#[test]
-fn long_blocks_need_little_metadata() {
-    for policy in [PolicyKind::Best, PolicyKind::Good] {
-        let mut kept = Kept::new(policy);
-        let blocks: Vec<usize> = (0..40).map(|_| kept.allocate(1 << 20, 16).unwrap()).collect();
-        for &offset in blocks.iter().step_by(2) {
-            kept.engine.deallocate(offset).unwrap();
-        }
-        assert_eq!(kept.reach.short, 0, "{policy:?}");
-        kept.check();
-        // A short block is what needs more: the end of the hole that it is cut from.
-        let offset = kept.allocate(100, 16).unwrap();
-        assert_eq!((offset, kept.reach.short), (0, 1 << 20), "{policy:?}");
-        // So does a hole that would become short.
-        let end = kept.allocate((1 << 20) - 96, 16).unwrap();
-        assert_eq!((end, kept.reach.short), (2 << 20, 3 << 20), "{policy:?}");
-        kept.check();
     }
 }
 
 /// Returns how many cells of the metadata a heap of `end` bytes uses.
 fn cells_used(policy: PolicyKind, capacity: usize, end: usize) -> usize {
     let mut used = 0;
-    AnyEngine::each_part(policy, capacity, &rules(), Reach::whole(end), &mut |part| used += part.used).unwrap();
+    AnyEngine::each_part(policy, capacity, &rules(), end, &mut |part| used += part.used).unwrap();
     used
 }
 
