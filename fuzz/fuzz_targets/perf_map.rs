@@ -1,5 +1,5 @@
-//! Reads random bytes as a map of perf: an address has the name of the last line that covers it, if no later one overlaps
-//! that line's code.
+//! Reads random bytes as a map of perf: an address has the name of the last line that covers it, if no later one
+//! overlaps that line's code.
 #![no_main]
 
 use heapwright_names::PerfMap;

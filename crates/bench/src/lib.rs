@@ -3,9 +3,9 @@
 //! workload inside it would include megabytes that do not belong to the measured heap.
 //!
 //! Modules from the bottom up: `heap` (the malloc of the process), `resident` (resident memory), `setup`, `notes` and
-//! `stopwatch` (parameters and figures of a workload), `table` (its blocks), `workloads`, `workload` (their list), `work`
-//! (runs and measures one), `count` (calls for a tool that counts instructions) and `launch` (starts and measures a
-//! program). The command links the list of workloads and embeds the program.
+//! `stopwatch` (parameters and figures of a workload), `table` (its blocks), `workloads`, `workload` (their list),
+//! `work` (runs and measures one), `count` (calls for a tool that counts instructions) and `launch` (starts and
+//! measures a program). The command links the list of workloads and embeds the program.
 
 mod count;
 mod heap;

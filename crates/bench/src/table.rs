@@ -28,8 +28,8 @@ impl Table {
             return Err(format!("no memory for a table of {length} blocks: {}", io::Error::last_os_error()));
         }
         let start = NonNull::new(start.cast::<Option<Block>>()).ok_or("the system mapped the address 0")?;
-        // SAFETY: the mapping is `length` places long, aligned to a page, and nothing else refers to it. Writing a place
-        // drops nothing.
+        // SAFETY: the mapping is `length` places long, aligned to a page, and nothing else refers to it. Writing a
+        // place drops nothing.
         (0..length).for_each(|at| unsafe { start.add(at).write(None) });
         Ok(Table { start, length })
     }

@@ -51,16 +51,16 @@ use span::Kind;
 
 /// Has these measures taken from now on. To be called before the first allocation: it has no effect later.
 ///
-/// Programs whose allocator is [`Cached`](crate::Cached) allocate before they are asked anything: for them, the environment variable
-/// `HEAPWRIGHT_HARDEN` says what is wanted, see [`Measures::from_text`].
+/// Programs whose allocator is [`Cached`](crate::Cached) allocate before they are asked anything: for them, the
+/// environment variable `HEAPWRIGHT_HARDEN` says what is wanted, see [`Measures::from_text`].
 pub fn harden(measures: Measures) {
     if !ARENA.is_ready() {
         mode::harden(measures);
     }
 }
 
-/// Has the measures taken that the environment asks for. A value that means nothing ends the process, which is not to run with less than
-/// it was told to.
+/// Has the measures taken that the environment asks for. A value that means nothing ends the process, which is not to
+/// run with less than it was told to.
 pub(crate) fn read_environment() {
     const NAME: &CStr = c"HEAPWRIGHT_HARDEN";
     variable(NAME, |value| {
@@ -181,8 +181,8 @@ pub(crate) fn usable_size(block: NonNull<u8>) -> Option<usize> {
     }
 }
 
-/// Returns whether the program may use `usable` bytes of a block that is allocated for `layout`: canaries make that the size that was
-/// requested, otherwise it is the length of the class or of whole pages.
+/// Returns whether the program may use `usable` bytes of a block that is allocated for `layout`: canaries make that the
+/// size that was requested, otherwise it is the length of the class or of whole pages.
 pub(crate) fn is_length_for(usable: usize, layout: Layout) -> bool {
     let (size, align) = (layout.size(), layout.align());
     let expected = match class_for(size, align, measures()) {

@@ -16,8 +16,8 @@
 //! Slabs and blocks of up to 32 MiB are placed by a first-fit engine over pages, behind the arena's lock. The tables
 //! that describe them grow with the pages. Longer blocks have mappings of their own.
 //!
-//! The parts up to the heap of a thread are in `heapwright-slabs`. Each file here uses only files of the layers below its
-//! own (`.ci/house` checks that there is no circle). From the bottom up:
+//! The parts up to the heap of a thread are in `heapwright-slabs`. Each file here uses only files of the layers below
+//! its own (`.ci/house` checks that there is no circle). From the bottom up:
 //!
 //! - `counts`: the counts of calls, where they are kept;
 //! - `long`, `harden`: long blocks, and the hardened heap over the same arena;

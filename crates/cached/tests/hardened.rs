@@ -1,4 +1,5 @@
-//! The hardened heap by itself: what a census says of it, and where it puts blocks. A process of its own, for the measures are its.
+//! The hardened heap by itself: what a census says of it, and where it puts blocks. A process of its own, for the
+//! measures are its.
 
 mod common;
 

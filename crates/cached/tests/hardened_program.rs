@@ -1,4 +1,5 @@
-//! A Rust program on the cached heap that its environment hardens. It starts itself as the program, once for each mistake.
+//! A Rust program on the cached heap that its environment hardens. It starts itself as the program, once for each
+//! mistake.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::env;

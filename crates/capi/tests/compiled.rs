@@ -34,7 +34,8 @@ fn run(command: &mut Command) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Compiles `tests/c/SOURCE`, or `tests/c/SOURCE.c`, with `compiler`, links it with `library`, runs it and returns what it printed.
+/// Compiles `tests/c/SOURCE`, or `tests/c/SOURCE.c`, with `compiler`, links it with `library`, runs it and returns what
+/// it printed.
 fn compiled(compiler: &[&str], source: &str, library: &str) -> String {
     let home = Path::new(env!("CARGO_MANIFEST_DIR"));
     let library = built().join(library);

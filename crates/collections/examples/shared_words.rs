@@ -1,4 +1,5 @@
-//! A map from words to counts that processes share: four children count the words of a text, and the parent prints them.
+//! A map from words to counts that processes share: four children count the words of a text, and the parent prints
+//! them.
 //!
 //! `cargo run --example shared_words`
 

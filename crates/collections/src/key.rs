@@ -7,7 +7,8 @@ use siphasher::sip::SipHasher13;
 
 use crate::text::Text;
 
-/// What a map stores for a key, and what it is looked up by: values without references by themselves, [`Text`] by `str`.
+/// What a map stores for a key, and what it is looked up by: values without references by themselves, [`Text`] by
+/// `str`.
 pub trait Key: Relocatable {
     /// What keys are looked up by.
     type Query: ?Sized + Eq + Hash;

@@ -2,13 +2,14 @@
 //! segment.
 //!
 //! A [`Vector`], [`Text`] or [`Map`] is a small value that refers to its blocks by offsets. It may lie in a block, in
-//! another collection, or in a [`Mutex`](heapwright_shared::Mutex). To use it, attach it to the heap ([`Vector::attach`]):
-//! the result has the usual methods. One thread of all processes uses a collection at a time, which a mutex ensures.
+//! another collection, or in a [`Mutex`](heapwright_shared::Mutex). To use it, attach it to the heap
+//! ([`Vector::attach`]): the result has the usual methods. One thread of all processes uses a collection at a time,
+//! which a mutex ensures.
 //!
 //! **Kills.** A process may be killed at any store. A vector and a string are then as before or after the operation. A
 //! map is too, but for its length, which [`AttachedMap::recount`] corrects; call it when
-//! [`previous_holder_died`](heapwright_shared::MutexGuard::previous_holder_died) returns true. A block of the collection
-//! may be left behind, which reclaiming finds.
+//! [`previous_holder_died`](heapwright_shared::MutexGuard::previous_holder_died) returns true. A block of the
+//! collection may be left behind, which reclaiming finds.
 //!
 //! ```
 //! use heapwright_collections::{Map, Text};

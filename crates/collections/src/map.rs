@@ -11,8 +11,8 @@ use crate::vector::commit;
 
 /// A hash map in a shared heap. All zeros is an empty map.
 ///
-/// The value refers to the entries; a copy of it refers to the same ones. Keys are hashed alike in all processes, with a
-/// key that is no secret: an adversary who chooses the keys can make lookups slow.
+/// The value refers to the entries; a copy of it refers to the same ones. Keys are hashed alike in all processes, with
+/// a key that is no secret: an adversary who chooses the keys can make lookups slow.
 #[repr(C)]
 pub struct Map<K: Key, V: Relocatable> {
     table: Option<Offset<Header>>,
@@ -59,8 +59,8 @@ impl<K: Key, V: Relocatable> Map<K, V> {
     /// Returns the map with its heap, ready for use.
     ///
     /// # Safety
-    /// The map is empty or was filled in this heap, and no copy of it was freed or changed since. No other thread, of any
-    /// process, uses it while the result lives.
+    /// The map is empty or was filled in this heap, and no copy of it was freed or changed since. No other thread, of
+    /// any process, uses it while the result lives.
     pub unsafe fn attach<'a>(&'a mut self, heap: &'a SharedHeap) -> AttachedMap<'a, K, V> {
         AttachedMap { map: self, heap }
     }

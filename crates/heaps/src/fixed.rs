@@ -90,7 +90,8 @@ impl<'r> FixedHeap<'r, Chosen> {
     /// Creates a heap under `policy` in `region`, metadata included, by the rules of [`COMPACT`].
     ///
     /// # Errors
-    /// [`RulesError::TooShort`], with the bytes that the region needs: about 400 for buddies, for all others at most 256.
+    /// [`RulesError::TooShort`], with the bytes that the region needs: about 400 for buddies, for all others at most
+    /// 256.
     pub fn with_policy(policy: PolicyKind, region: &'r mut [MaybeUninit<u8>]) -> Result<Self, RulesError> {
         Self::with(policy, region, &COMPACT)
     }
@@ -155,7 +156,8 @@ impl<'r, P: Policy> FixedHeap<'r, P> {
     }
 
     /// Creates a heap over all of `region` with its metadata in separate memory, of which [`FixedHeap::metadata_cells`]
-    /// are used. A region that starts at a multiple of the granule, and is one long, has exactly its length as capacity.
+    /// are used. A region that starts at a multiple of the granule, and is one long, has exactly its length as
+    /// capacity.
     ///
     /// ```
     /// use core::mem::MaybeUninit;

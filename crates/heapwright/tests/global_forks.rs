@@ -42,7 +42,8 @@ fn children_go_on_while_threads_allocate() {
         })
         .collect();
     for _ in 0..300 {
-        // SAFETY: the child does nothing but allocate, which this heap allows, and exits; the alarm ends one that hangs.
+        // SAFETY: the child does nothing but allocate, which this heap allows, and exits; the alarm ends one that
+        // hangs.
         let child = unsafe { libc::fork() };
         if child == 0 {
             // SAFETY: no preconditions.

@@ -1,5 +1,6 @@
-//! The growing heap goes on after requests that it refuses, under every policy and growth rule: what it makes shorter then
-//! becomes a hole where it never had one. Metadata that it does not use is not mapped, and no access to it survives.
+//! The growing heap goes on after requests that it refuses, under every policy and growth rule: what it makes shorter
+//! then becomes a hole where it never had one. Metadata that it does not use is not mapped, and no access to it
+//! survives.
 #![cfg(feature = "os")]
 
 use std::alloc::Layout;

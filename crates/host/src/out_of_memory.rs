@@ -35,8 +35,8 @@ pub(crate) fn end(size: usize, spare: &OwnMemory) {
     }
 }
 
-/// What panics of libraries say that were refused memory: zstd, which allocates by itself, and new threads, which have a
-/// stack for signals.
+/// What panics of libraries say that were refused memory: zstd, which allocates by itself, and new threads, which have
+/// a stack for signals.
 const REFUSALS: [&str; 2] = ["zstd returned null pointer", "failed to allocate an alternative stack"];
 
 /// Lets panics of libraries that were refused memory end the process in the same way. To be called once.

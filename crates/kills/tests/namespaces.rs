@@ -18,8 +18,8 @@ use heapwright_shared::{
     Error, Place, PolicyKind, ProcessState, Settings, SharedHeap, SmallBlocks, Snapshot, Strangers,
 };
 
-/// As [`fork`]: the child is process 1 of a namespace of its own, in which all that it forks is. `None` where that is not
-/// permitted.
+/// As [`fork`]: the child is process 1 of a namespace of its own, in which all that it forks is. `None` where that is
+/// not permitted.
 fn fork_elsewhere(work: impl FnOnce() -> bool) -> Option<i32> {
     use std::os::fd::AsRawFd;
     let home = fs::File::open("/proc/thread-self/ns/pid").ok()?;
@@ -206,8 +206,8 @@ fn a_child_in_another_namespace_uses_the_heap_as_one_of_its_own() {
     assert_eq!((heap.processes().unwrap().len(), heap.left_behind().unwrap().len()), (2, 1));
 }
 
-/// Makes `pidfd_open` fail in the calling child, as in kernels and sandboxes without it, and locks of file descriptions as
-/// well; whether that is allowed.
+/// Makes `pidfd_open` fail in the calling child, as in kernels and sandboxes without it, and locks of file descriptions
+/// as well; whether that is allowed.
 fn refuse_pidfds_and_locks() -> bool {
     let step = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     let load = |at| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at as u32);
@@ -259,8 +259,8 @@ impl Drop for Cell {
     }
 }
 
-/// Has a process without `/proc` stopped while it holds the lock, tells what another one finds, in another namespace, and ends
-/// it.
+/// Has a process without `/proc` stopped while it holds the lock, tells what another one finds, in another namespace,
+/// and ends it.
 fn a_holder_without_proc(what: &str, prepare: fn() -> bool, stranger: fn(&Place) -> bool) -> Option<Cell> {
     let (cell, ready) = (Cell::new(what), shared_word());
     let child = fork(|| {

@@ -75,8 +75,8 @@ fn function(line: &[u8]) -> Option<(u64, u64, String)> {
     Some((start, start.checked_add(length).filter(|&end| end > start)?, named(name)))
 }
 
-/// Returns a name as others are shown. V8's have the kind of code in front, and the path, the line and the column behind:
-/// `JS:^work /app/index.js:2:22` is `work index.js:2`.
+/// Returns a name as others are shown. V8's have the kind of code in front, and the path, the line and the column
+/// behind: `JS:^work /app/index.js:2:22` is `work index.js:2`.
 fn named(name: &str) -> String {
     let of_script = || {
         let name = ["JS:", "LazyCompile:", "Function:", "Script:"].iter().find_map(|kind| name.strip_prefix(kind))?;

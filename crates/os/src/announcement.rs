@@ -1,9 +1,10 @@
 //! How processes that share a file find out about each other's deaths, whatever their namespaces.
 //!
-//! A process announces itself by a lock on one byte of the file far behind its end, whose place is the process's identity.
-//! The lock belongs to an open file description that only a mapping keeps open: there is no descriptor that the process
-//! could close, and children of a `fork` do not get the mapping. The system therefore removes the lock when the process's
-//! memory goes, that is when none of its threads will run another instruction, or when it replaces its program.
+//! A process announces itself by a lock on one byte of the file far behind its end, whose place is the process's
+//! identity. The lock belongs to an open file description that only a mapping keeps open: there is no descriptor that
+//! the process could close, and children of a `fork` do not get the mapping. The system therefore removes the lock when
+//! the process's memory goes, that is when none of its threads will run another instruction, or when it replaces its
+//! program.
 
 use core::ffi::CStr;
 use core::fmt::Write;
@@ -35,10 +36,10 @@ pub struct Announcement {
 }
 
 impl Announcement {
-    /// Announces `me`, a process's identity with [`Identity::announced`], in `file`, which `path` leads to, or did once.
-    /// Returns the identity by which others find the process, which is that of an earlier call if there was one. `None` if
-    /// they do not: it needs `/proc`, or that `path` still leads to the file; and a file system and a kernel that have such
-    /// locks (Linux 3.15), which is tried out.
+    /// Announces `me`, a process's identity with [`Identity::announced`], in `file`, which `path` leads to, or did
+    /// once. Returns the identity by which others find the process, which is that of an earlier call if there was one.
+    /// `None` if they do not: it needs `/proc`, or that `path` still leads to the file; and a file system and a kernel
+    /// that have such locks (Linux 3.15), which is tried out.
     ///
     /// In the child of a fork it announces the child, whatever it did in the parent.
     pub fn make(&self, file: &SegmentFile, path: &CStr, me: Identity) -> Option<Identity> {
@@ -101,8 +102,8 @@ impl Drop for Announcement {
 /// Locks the byte of `me` in an open file, and maps a page of it that keeps it open. Returns the page's address.
 fn hold(file: &SegmentFile, me: Identity) -> Option<usize> {
     let mut byte = byte_of(me, libc::F_RDLCK);
-    // SAFETY: the lock is a local variable. A new mapping at an address of the system's choice changes no existing memory;
-    // it is not accessible.
+    // SAFETY: the lock is a local variable. A new mapping at an address of the system's choice changes no existing
+    // memory; it is not accessible.
     unsafe {
         if libc::fcntl(file.descriptor, libc::F_OFD_SETLK, &raw mut byte) != 0 {
             return None;
@@ -162,8 +163,8 @@ impl Announcements {
         Some(Announcements { descriptor, identity })
     }
 
-    /// Whether `process`, which announced itself, lives; `None` where that cannot be found out: the process has closed the
-    /// file's descriptor, for instance, or uses its number for another file.
+    /// Whether `process`, which announced itself, lives; `None` where that cannot be found out: the process has closed
+    /// the file's descriptor, for instance, or uses its number for another file.
     pub(crate) fn life_of(&self, process: Identity) -> Option<Life> {
         // A lock for writing, of nobody in particular, conflicts with every announcement.
         let mut byte = byte_of(process, libc::F_WRLCK);

@@ -60,8 +60,8 @@ pub enum Deaths {
     Known,
     /// Nothing.
     Unknown,
-    /// Of those that announced themselves, whether they still do; and what their numbers say, if the calling process is in
-    /// this [`pid_namespace`].
+    /// Of those that announced themselves, whether they still do; and what their numbers say, if the calling process is
+    /// in this [`pid_namespace`].
     Announced(Announcements, Option<u64>),
 }
 

@@ -2,9 +2,9 @@
 //! recognises the locks that it holds.
 //!
 //! A lock that moves to another processor costs more than a short section under it, because the data behind the lock
-//! moves too. Threads that wait therefore look at the word less and less often, so that the owner can take the lock many
-//! times in a row. A thread that has waited long for one owner asks for the lock, and the owner pauses after its next
-//! release. ARCHITECTURE.md ("Threads under a policy") has the figures.
+//! moves too. Threads that wait therefore look at the word less and less often, so that the owner can take the lock
+//! many times in a row. A thread that has waited long for one owner asks for the lock, and the owner pauses after its
+//! next release. ARCHITECTURE.md ("Threads under a policy") has the figures.
 
 use core::cell::{Cell, UnsafeCell};
 use core::hint::spin_loop;

@@ -139,8 +139,8 @@ impl Reservation {
     }
 
     /// Makes the bytes `0..to` (a multiple of the page size) readable and writable; new ones are zero. The system
-    /// accounts for all of them at once, and refuses more than it can ever provide. With a `to` below the extent nothing
-    /// happens.
+    /// accounts for all of them at once, and refuses more than it can ever provide. With a `to` below the extent
+    /// nothing happens.
     ///
     /// # Errors
     /// [`Refused`]: the range is shorter, the system has no memory, a limit of the process is reached, or something
@@ -361,8 +361,8 @@ impl Address {
     }
 }
 
-/// Maps `length` bytes at an address where nothing is mapped. Systems to which the address is a hint may not follow it at
-/// once: a mapping elsewhere is tried once more.
+/// Maps `length` bytes at an address where nothing is mapped. Systems to which the address is a hint may not follow it
+/// at once: a mapping elsewhere is tried once more.
 fn map_at(address: usize, length: usize, protection: i32, how: Address) -> Result<(), Obstacle> {
     match try_to_map_at(address, length, protection, how) {
         Err(Obstacle::Place) => try_to_map_at(address, length, protection, how),

@@ -175,8 +175,8 @@ impl<'m> AnyEngine<'m> {
         capacity: usize,
         rules: &Rules,
     ) -> Result<Self, RulesError> {
-        // SAFETY: `metadata` points to `metadata_cells` zeroed cells that are used through nothing else and are valid for
-        // `'m` as far as the heap is allowed to grow, as this function requires.
+        // SAFETY: `metadata` points to `metadata_cells` zeroed cells that are used through nothing else and are valid
+        // for `'m` as far as the heap is allowed to grow, as this function requires.
         build!(policy, Chosen => unsafe { Chosen::create_zeroed(metadata, capacity, rules) })
     }
 

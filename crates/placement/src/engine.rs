@@ -57,8 +57,8 @@ pub trait Engine {
     fn allocate(&mut self, bytes: usize, align: usize) -> Result<usize, AllocateError>;
 
     /// As [`Engine::allocate`], in bounded time also with an alignment if the policy has a way; for heaps that promise
-    /// no policy. [`FirstFit`](crate::FirstFit) takes, when the lowest 16 holes that are long enough are misaligned, the
-    /// lowest hole that is long enough wherever it starts.
+    /// no policy. [`FirstFit`](crate::FirstFit) takes, when the lowest 16 holes that are long enough are misaligned,
+    /// the lowest hole that is long enough wherever it starts.
     ///
     /// # Errors
     /// As [`Engine::allocate`].

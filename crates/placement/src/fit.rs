@@ -76,8 +76,8 @@ impl<'m, P: Choose> Fit<'m, P> {
     }
 
     /// Makes the heap shorter: it ends at `heap_size` bytes from now on. Returns `false`, and changes nothing, unless
-    /// that is above [`Engine::top`] and below [`Engine::heap_size`], or if the heap does not grow. A heap that was made
-    /// shorter may place blocks elsewhere than one that was not, under policies that compare the length of the
+    /// that is above [`Engine::top`] and below [`Engine::heap_size`], or if the heap does not grow. A heap that was
+    /// made shorter may place blocks elsewhere than one that was not, under policies that compare the length of the
     /// wilderness with that of holes; first fit places them the same.
     pub fn retract(&mut self, heap_size: usize) -> bool {
         self.heap.retract(heap_size)
@@ -107,8 +107,8 @@ impl<'m, P: Choose> Fit<'m, P> {
     /// later; that is called before anything else.
     pub unsafe fn create_zeroed(metadata: NonNull<u64>, capacity: usize, rules: &Rules) -> Result<Self, RulesError> {
         let state = State::new(P::KIND, capacity, rules)?;
-        // SAFETY: `metadata` points to `metadata_cells` zeroed cells that are used through nothing else and are valid for
-        // `'m` as far as the heap is allowed to grow, as this function requires.
+        // SAFETY: `metadata` points to `metadata_cells` zeroed cells that are used through nothing else and are valid
+        // for `'m` as far as the heap is allowed to grow, as this function requires.
         Ok(Fit { heap: unsafe { Heap::create_zeroed(metadata, state) }, _policy: PhantomData })
     }
 

@@ -121,8 +121,8 @@ pub trait Choose {
     /// Chooses a place with the index.
     fn choose<'m>(index: &Self::Index<'m>, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice;
 
-    /// As [`Choose::choose`], in bounded time if the policy has a way: a hole that fits is taken, though perhaps not the
-    /// one that the policy takes.
+    /// As [`Choose::choose`], in bounded time if the policy has a way: a hole that fits is taken, though perhaps not
+    /// the one that the policy takes.
     fn choose_soon<'m>(index: &Self::Index<'m>, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
         Self::choose(index, map, state, need)
     }

@@ -23,8 +23,8 @@ const EINVAL: i32 = 22;
 /// Large enough for the description of one heap.
 type Text = Line<{ 16 << 10 }>;
 
-/// `malloc_info`: writes a description of the heap to the stream `file`. Returns 0; `EINVAL`, as glibc does, if `options`
-/// is not 0; or -1, with `errno` set, if there is no stream or the write fails.
+/// `malloc_info`: writes a description of the heap to the stream `file`. Returns 0; `EINVAL`, as glibc does, if
+/// `options` is not 0; or -1, with `errno` set, if there is no stream or the write fails.
 ///
 /// # Safety
 /// `file` is null or an open `FILE`.

@@ -1,4 +1,5 @@
-//! The marked blocks of a program: only what is requested in them is recorded, and how much was live in them is counted.
+//! The marked blocks of a program: only what is requested in them is recorded, and how much was live in them is
+//! counted.
 //!
 //! A program marks a block by calling [`heapwright_record_begin`] and [`heapwright_record_end`], which it looks up by
 //! name (`dlsym`). Outside of marked blocks requests are left out, and frees are recorded: the blocks of the trace are

@@ -241,8 +241,8 @@ unsafe fn name(layout: &Layout, frame: Frame, text: &mut [u8]) -> PythonName {
     }
 }
 
-/// Copies the characters of a string as UTF-8, and a zero byte; the end of a string that is too long. Returns the number
-/// of bytes.
+/// Copies the characters of a string as UTF-8, and a zero byte; the end of a string that is too long. Returns the
+/// number of bytes.
 ///
 /// # Safety
 /// The string lives.

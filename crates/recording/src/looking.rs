@@ -9,8 +9,8 @@ use heapwright_translation::{Listed, Look, Mappings};
 const LITTLE: Duration = Duration::from_millis(100);
 
 /// Returns a function that lists the mappings of a process. It takes at most a tenth of the elapsed time and [`LITTLE`]
-/// more. Its own time is processor time, which does not grow when the machine is busy. The mappings of a process that is
-/// over are listed once.
+/// more. Its own time is processor time, which does not grow when the machine is busy. The mappings of a process that
+/// is over are listed once.
 pub fn looking(mappings: Mappings) -> Look {
     let (start, mut spent, mut last) = (Instant::now(), Duration::ZERO, Listed::SoFar);
     Box::new(move |visit| {

@@ -69,8 +69,8 @@ pub fn totals(source: &Source, translation: &Translation) -> Totals {
     Totals { recorder_nanoseconds: recorder.map(|time| time.min(rest)), ..totals }
 }
 
-/// Whether the recorder, which took stacks, took so much of the processor's time that the program's is not known: what is
-/// left of a long time, of which an estimate from few stacks is subtracted, is mostly the estimate's error.
+/// Whether the recorder, which took stacks, took so much of the processor's time that the program's is not known: what
+/// is left of a long time, of which an estimate from few stacks is subtracted, is mostly the estimate's error.
 fn hides_the_program(recorder: Option<u64>, processor: Option<u64>) -> bool {
     let (recorder, whole) = (recorder.unwrap_or(0), processor.unwrap_or(u64::MAX));
     recorder > whole / 2

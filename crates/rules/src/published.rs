@@ -29,8 +29,8 @@ pub const REPORT002: RuleSet = RuleSet {
     ..RuleSet::USUAL
 };
 
-/// Report 003, five fits in a pool of 1 KiB: headers of 16 bytes, sizes rounded up to 2, a remainder of at most 16 bytes
-/// stays with the block.
+/// Report 003, five fits in a pool of 1 KiB: headers of 16 bytes, sizes rounded up to 2, a remainder of at most 16
+/// bytes stays with the block.
 pub const REPORT003: RuleSet =
     RuleSet { rules: rules(2, 16, 18, Growth::Fixed), limit: Some(1 << 10), ..RuleSet::USUAL };
 

@@ -6,10 +6,11 @@ use crate::processes;
 use crate::seal;
 
 impl SharedHeap {
-    /// Leaves the segment; the last to leave seals it, so that whatever is changed in it at rest is found out. Blocks stay.
+    /// Leaves the segment; the last to leave seals it, so that whatever is changed in it at rest is found out. Blocks
+    /// stay.
     ///
-    /// A handle that is dropped leaves as well; this tells whether it worked. In the child of a `fork` that has not used
-    /// the handle, nothing is left.
+    /// A handle that is dropped leaves as well; this tells whether it worked. In the child of a `fork` that has not
+    /// used the handle, nothing is left.
     ///
     /// Time: constant, or proportional to the heap's metadata for the last.
     ///

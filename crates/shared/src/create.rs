@@ -21,8 +21,8 @@ const ATTEMPTS: usize = 100;
 impl SharedHeap {
     /// Makes a segment and attaches to it.
     ///
-    /// It gets its name when all is in it: a process that dies on the way leaves nothing, and of many that create the same one,
-    /// exactly one succeeds. Its memory is taken from the system at once.
+    /// It gets its name when all is in it: a process that dies on the way leaves nothing, and of many that create the
+    /// same one, exactly one succeeds. Its memory is taken from the system at once.
     ///
     /// # Errors
     /// [`Error::Exists`], [`Error::BadSettings`], [`Error::NoDirectory`], [`Error::NoSpace`], or what else the system
@@ -49,7 +49,8 @@ impl SharedHeap {
     /// Opens the segment, or makes it if it is not there.
     ///
     /// # Errors
-    /// As [`SharedHeap::open`] and [`SharedHeap::create`]; [`Error::Exists`] only when others keep making and removing it.
+    /// As [`SharedHeap::open`] and [`SharedHeap::create`]; [`Error::Exists`] only when others keep making and removing
+    /// it.
     pub fn open_or_create(place: &Place, settings: &Settings) -> Result<SharedHeap, Error> {
         let access = Access { patience: settings.patience, ..Access::default() };
         let mut outcome = Err(Error::Exists { place: place.clone() });

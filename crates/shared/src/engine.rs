@@ -25,14 +25,14 @@ pub(crate) fn create(sections: &Sections, seed: u64) -> Result<Placer, Error> {
 pub(crate) fn attach(sections: &Sections) -> Result<Placer, Error> {
     let capacity = capacity(sections)?;
     let cells = sections.layout.cells(capacity)?;
-    // SAFETY: so many cells are backed, and engines of this version wrote them: processes that may write to the segment are
-    // trusted like threads.
+    // SAFETY: so many cells are backed, and engines of this version wrote them: processes that may write to the segment
+    // are trusted like threads.
     let engine = unsafe { AnyEngine::attach(sections.metadata(), cells) };
     engine.map_err(|_| corrupted(sections)).and_then(|engine| fitting(sections, engine, capacity))
 }
 
-/// The engine of a heap in which somebody died, or whose capacity has become another: completes or undoes `change`, and derives
-/// anew all that is derived. Whatever the metadata holds, the result is an error or a heap that is sound.
+/// The engine of a heap in which somebody died, or whose capacity has become another: completes or undoes `change`, and
+/// derives anew all that is derived. Whatever the metadata holds, the result is an error or a heap that is sound.
 pub(crate) fn recover(sections: &Sections, change: Option<Change>) -> Result<Placer, Error> {
     let capacity = capacity(sections)?;
     let cells = sections.layout.cells(capacity)?;

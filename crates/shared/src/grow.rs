@@ -1,8 +1,8 @@
 //! Growth while others use the heap.
 //!
-//! Every process has mapped the whole file, as long as it can become, so that nobody needs to be told: memory is put behind a longer
-//! prefix of each section, then the heap's end moves. When the heap outgrows what its engine's metadata is laid out for, that is
-//! laid out anew for twice as much, by the same means by which a heap is recovered.
+//! Every process has mapped the whole file, as long as it can become, so that nobody needs to be told: memory is put
+//! behind a longer prefix of each section, then the heap's end moves. When the heap outgrows what its engine's metadata
+//! is laid out for, that is laid out anew for twice as much, by the same means by which a heap is recovered.
 
 use heapwright_os::page_size;
 use heapwright_placement::{BlockState, Engine, Noted, PolicyKind};
@@ -54,7 +54,8 @@ impl Section<'_> {
         self.grow_amply(least)
     }
 
-    /// The size above the present one from which on the heap's tail holds the request; `None` when that is more than it may have.
+    /// The size above the present one from which on the heap's tail holds the request; `None` when that is more than it
+    /// may have.
     fn size_to_hold(&mut self, bytes: usize, align: usize) -> Option<usize> {
         let plan = &self.mapping().layout.plan;
         let (size, most) = (self.engine().heap_size(), plan.max_size);
@@ -83,7 +84,8 @@ impl Section<'_> {
         true
     }
 
-    /// Makes the heap at least `least` bytes long, and longer so that it need not grow soon if the system has the memory.
+    /// Makes the heap at least `least` bytes long, and longer so that it need not grow soon if the system has the
+    /// memory.
     fn grow_amply(&mut self, least: usize) -> Result<(), Error> {
         let size = self.engine().heap_size();
         let most = self.mapping().layout.plan.max_size;
@@ -115,8 +117,8 @@ impl Section<'_> {
         extended.map_err(|_| Error::BeyondMaximum { bytes: size, most })
     }
 
-    /// Lays out the engine's metadata for `capacity`. The store of the capacity is the commit: whoever comes after a death before it
-    /// finds the old layout in order, and whoever comes after one behind it does the same as here.
+    /// Lays out the engine's metadata for `capacity`. The store of the capacity is the commit: whoever comes after a
+    /// death before it finds the old layout in order, and whoever comes after one behind it does the same as here.
     fn lay_out_for(&mut self, capacity: usize) -> Result<(), Error> {
         let mapping = self.mapping();
         mapping.header().live.set_capacity(capacity);

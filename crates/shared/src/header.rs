@@ -1,7 +1,8 @@
 //! The first bytes of a segment: what never changes, and what changes with it.
 //!
-//! The fixed part is written once, before the segment has a name, and protected by a checksum. The live part is only read and
-//! written by whoever holds the lock, which lies on a cache line of its own so that those who wait do not disturb who works.
+//! The fixed part is written once, before the segment has a name, and protected by a checksum. The live part is only
+//! read and written by whoever holds the lock, which lies on a cache line of its own so that those who wait do not
+//! disturb who works.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
 
@@ -81,8 +82,8 @@ impl Header {
         std::mem::offset_of!(Header, live) + std::mem::offset_of!(Live, seal),
     ];
 
-    /// Whether the calling process may use the segment without announcing itself: its users are in the same namespace, or
-    /// it is not known in which.
+    /// Whether the calling process may use the segment without announcing itself: its users are in the same namespace,
+    /// or it is not known in which.
     pub(crate) fn is_of_our_namespace(&self) -> bool {
         let namespace = self.namespace.load(Relaxed);
         namespace == 0 || Some(namespace) == pid_namespace()
@@ -191,7 +192,8 @@ impl Fixed {
         words
     }
 
-    /// The fixed part in `words`, and the layout that follows from it; nothing in it is believed before it was looked at.
+    /// The fixed part in `words`, and the layout that follows from it; nothing in it is believed before it was looked
+    /// at.
     pub(crate) fn decode(words: &[u64; FIXED_WORDS]) -> Result<(Fixed, Layout), Unfit> {
         if words[0] != MAGIC {
             return Err(Unfit::Magic);
@@ -250,7 +252,8 @@ impl Live {
         self.epoch.fetch_or(BROKEN, Relaxed);
     }
 
-    /// Every process must look anew at how the engine's metadata is laid out before it works on it. Returns the new epoch.
+    /// Every process must look anew at how the engine's metadata is laid out before it works on it. Returns the new
+    /// epoch.
     pub(crate) fn begin_epoch(&self) -> u64 {
         let next = self.epoch().wrapping_add(1) & !BROKEN;
         self.epoch.store(next, Relaxed);
@@ -264,8 +267,9 @@ impl Live {
         (capacity_word(capacity) == word).then_some(capacity)
     }
 
-    /// From here on the metadata is one for `capacity` bytes. Whoever finds it laid out otherwise, because its writer died on
-    /// the way, lays it out so from what is primary; so the store is the commit, and the memory was backed before.
+    /// From here on the metadata is one for `capacity` bytes. Whoever finds it laid out otherwise, because its writer
+    /// died on the way, lays it out so from what is primary; so the store is the commit, and the memory was backed
+    /// before.
     pub(crate) fn set_capacity(&self, capacity: usize) {
         compiler_fence(SeqCst);
         self.capacity.store(capacity_word(capacity), Relaxed);

@@ -31,11 +31,12 @@ pub(crate) const DETACHED: u64 = u64::MAX;
 /// whoever needs the lock next completes or undoes what was half done, and goes on. No operation waits longer than its
 /// patience for one process to release the lock.
 ///
-/// The child of a `fork` may use its parent's handles; it counts as a process of its own from its first operation on. A process that
-/// replaces its program (`exec`) without closing its handles counts as attached until it ends.
+/// The child of a `fork` may use its parent's handles; it counts as a process of its own from its first operation on. A
+/// process that replaces its program (`exec`) without closing its handles counts as attached until it ends.
 ///
-/// Processes that may write to a segment are trusted like threads: one that writes where it should not can make the others read and
-/// write anything in the segment, and crash. A segment that nobody uses is looked through before it is believed.
+/// Processes that may write to a segment are trusted like threads: one that writes where it should not can make the
+/// others read and write anything in the segment, and crash. A segment that nobody uses is looked through before it is
+/// believed.
 ///
 /// ```
 /// use heapwright_shared::{Place, Settings, SharedHeap};
@@ -72,8 +73,8 @@ pub struct SharedHeap {
 
 // SAFETY: nothing of a handle is tied to a thread, and its addresses are its own.
 unsafe impl Send for SharedHeap {}
-// SAFETY: the view is used under the segment's lock, which excludes threads too, and the slabs by one thread at a time; all
-// else is atomic or constant.
+// SAFETY: the view is used under the segment's lock, which excludes threads too, and the slabs by one thread at a time;
+// all else is atomic or constant.
 unsafe impl Sync for SharedHeap {}
 
 impl SharedHeap {
@@ -146,8 +147,8 @@ impl SharedHeap {
         let view = View::enter(&self.mapping, taken, me)?;
         // SAFETY: under the lock, and no thread of this process is attached yet. The mapping is the handle's, too.
         unsafe { self.lane.restart(&self.mapping, view.slot) };
-        // SAFETY: under the lock. What is overwritten may be half written by a thread of the parent and is not looked at;
-        // it needs no drop.
+        // SAFETY: under the lock. What is overwritten may be half written by a thread of the parent and is not looked
+        // at; it needs no drop.
         unsafe { self.view.get().write(view) };
         self.me.store(me.word(), Relaxed);
         self.forks.store(forks, Release);

@@ -6,8 +6,9 @@
 //!
 //! Counts of slabs (a line per process) and slabs (the metadata of each) are only there in a heap with slabs.
 //!
-//! A segment that never grows is packed tightly. In one that may grow, owners, slabs, metadata and data are as long as they can ever
-//! become and begin at pages, whatever the system's page size; only prefixes of them are backed by memory.
+//! A segment that never grows is packed tightly. In one that may grow, owners, slabs, metadata and data are as long as
+//! they can ever become and begin at pages, whatever the system's page size; only prefixes of them are backed by
+//! memory.
 
 use heapwright_os::page_size;
 use heapwright_placement::{AnyEngine, Growth, PolicyKind, Rules, RulesError, Statistics};
@@ -162,7 +163,8 @@ impl Layout {
         ])
     }
 
-    /// The ranges of the segment that must be backed by memory while the heap has `size` bytes of an engine's `capacity`.
+    /// The ranges of the segment that must be backed by memory while the heap has `size` bytes of an engine's
+    /// `capacity`.
     pub(crate) fn backed(&self, size: usize, capacity: usize) -> Result<[(usize, usize); 4], Error> {
         Ok([
             (0, self.owners + (size >> self.shift)),

@@ -1,7 +1,7 @@
 //! A heap in memory that processes share, which survives the death of any of them at any instruction.
 //!
-//! - [`SharedHeap`]: a heap in a POSIX shared-memory object or a file ([`Place`]), under any placement policy, made with
-//!   [`Settings`] and opened with [`Access`].
+//! - [`SharedHeap`]: a heap in a POSIX shared-memory object or a file ([`Place`]), under any placement policy, made
+//!   with [`Settings`] and opened with [`Access`].
 //! - [`Offset`]: a pointer that means the same in every process, to what is [`Relocatable`].
 //! - [`Snapshot`]: a segment looked at from outside, whatever its condition.
 //! - [`Observer`]: a segment in use, read without its lock from a file opened for reading only.
@@ -22,10 +22,12 @@
 //! # Ok::<(), heapwright_shared::Error>(())
 //! ```
 //!
-//! From the bottom up: `place`, `settings`, `error`, `offset` (what is said and answered); `layout`, `header`, `record`, `publication`, over `atomics` (what lies in
-//! a segment); `sections`, `mapping` (a segment as it is mapped), `engine` (the placement engine over it), `owners`, `processes`, `seal`,
-//! `recover`, `view`; `slabs` (small blocks without the lock); `heap` (a handle, and the critical section); `create`, `open`, `close`, `operate`, `publish`, `grow`, `roots`,
-//! `mutex`, `reclaim`, `reachable`, `inspect` (what handles do); `copy`, `snapshot`, `observer`, `repair` (what is done without one). How and why a killed process does no harm is told in `docs/shared-heap.md`.
+//! From the bottom up: `place`, `settings`, `error`, `offset` (what is said and answered); `layout`, `header`,
+//! `record`, `publication`, over `atomics` (what lies in a segment); `sections`, `mapping` (a segment as it is mapped),
+//! `engine` (the placement engine over it), `owners`, `processes`, `seal`, `recover`, `view`; `slabs` (small blocks
+//! without the lock); `heap` (a handle, and the critical section); `create`, `open`, `close`, `operate`, `publish`,
+//! `grow`, `roots`, `mutex`, `reclaim`, `reachable`, `inspect` (what handles do); `copy`, `snapshot`, `observer`,
+//! `repair` (what is done without one). How and why a killed process does no harm is told in `docs/shared-heap.md`.
 
 mod atomics;
 mod beyond;

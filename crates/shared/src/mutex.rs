@@ -17,8 +17,8 @@ use crate::offset::{Offset, Relocatable};
 #[repr(C)]
 pub struct RawMutex {
     lock: SharedLock,
-    /// Not 0 from the moment at which a holder was found dead until a later holder declares the data consistent. Written
-    /// by the holder only.
+    /// Not 0 from the moment at which a holder was found dead until a later holder declares the data consistent.
+    /// Written by the holder only.
     doubtful: AtomicU64,
 }
 
@@ -150,8 +150,8 @@ impl RawMutex {
 }
 
 impl<T: Relocatable> MutexGuard<'_, T> {
-    /// Returns whether a process died while it held the mutex and no holder has declared the value consistent since: the
-    /// value may be half changed.
+    /// Returns whether a process died while it held the mutex and no holder has declared the value consistent since:
+    /// the value may be half changed.
     #[must_use]
     pub fn previous_holder_died(&self) -> bool {
         self.mutex.raw.is_doubtful()

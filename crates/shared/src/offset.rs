@@ -5,7 +5,8 @@ use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::num::NonZeroU64;
 
-/// Where something lies in a segment: its distance in bytes from the segment's first byte, the same in every process, never 0.
+/// Where something lies in a segment: its distance in bytes from the segment's first byte, the same in every process,
+/// never 0.
 ///
 /// `Option<Offset>` is 8 bytes long and its `None` is 0, so that it can be stored in the segment as the link of a list.
 ///
@@ -55,8 +56,9 @@ impl<T> Offset<T> {
 /// What may lie in a segment: it means the same wherever a process maps it, and in whichever process.
 ///
 /// # Safety
-/// Values contain no pointer, reference or handle (of a file, a thread, a lock of this process), directly or within, are not
-/// dropped with an effect that anybody needs, and every process that uses the segment gives the type the same layout.
+/// Values contain no pointer, reference or handle (of a file, a thread, a lock of this process), directly or within,
+/// are not dropped with an effect that anybody needs, and every process that uses the segment gives the type the same
+/// layout.
 pub unsafe trait Relocatable: Copy {}
 
 macro_rules! relocatable {

@@ -17,9 +17,9 @@ impl SharedHeap {
     /// Time: constant while others are attached; else proportional to the heap's metadata.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::NotOurs`], [`Error::NotASegment`], [`Error::OtherVersion`], [`Error::WrongLength`],
-    /// [`Error::Corrupted`] and [`Error::OtherNamespace`] for what is not believed; [`Error::TooManyProcesses`];
-    /// [`Error::TimedOut`]; or what the system says.
+    /// [`Error::NotFound`]; [`Error::NotOurs`], [`Error::NotASegment`], [`Error::OtherVersion`],
+    /// [`Error::WrongLength`], [`Error::Corrupted`] and [`Error::OtherNamespace`] for what is not believed;
+    /// [`Error::TooManyProcesses`]; [`Error::TimedOut`]; or what the system says.
     pub fn open(place: &Place) -> Result<SharedHeap, Error> {
         Self::open_with(place, &Access::default())
     }
@@ -43,7 +43,8 @@ impl SharedHeap {
     }
 }
 
-/// Maps the segment at `place` once the fixed part of its header was found in order. The header and the tables can be touched.
+/// Maps the segment at `place` once the fixed part of its header was found in order. The header and the tables can be
+/// touched.
 pub(crate) fn map(place: &Place, owner: Owner) -> Result<(Mapping, FileStatus), Error> {
     let file = SegmentFile::open(place.c_path()).map_err(|reason| Error::refused(place, 0, reason))?;
     let (status, layout) = examine(place, owner, &file)?;

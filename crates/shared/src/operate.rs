@@ -29,7 +29,8 @@ impl SharedHeap {
     /// A heap that may grow does when no hole fits. Time: the policy's, and a lock's.
     ///
     /// # Errors
-    /// [`Error::Full`], [`Error::NoSpace`] when the system has no more for a heap that must grow, [`Error::TimedOut`], [`Error::Corrupted`].
+    /// [`Error::Full`], [`Error::NoSpace`] when the system has no more for a heap that must grow, [`Error::TimedOut`],
+    /// [`Error::Corrupted`].
     #[inline(always)]
     pub fn allocate(&self, bytes: usize) -> Result<Offset, Error> {
         match self.take_known(bytes) {
@@ -52,8 +53,8 @@ impl SharedHeap {
     /// A block for `bytes` whose address is a multiple of `align` in every process.
     ///
     /// # Errors
-    /// [`Error::BadAlignment`] when `align` is no power of two or above 4096 (under buddies, in a heap that cannot grow, above
-    /// what its data begins at: 64 or the granule at least); and as [`SharedHeap::allocate`].
+    /// [`Error::BadAlignment`] when `align` is no power of two or above 4096 (under buddies, in a heap that cannot
+    /// grow, above what its data begins at: 64 or the granule at least); and as [`SharedHeap::allocate`].
     #[inline(always)]
     pub fn allocate_aligned(&self, bytes: usize, align: usize) -> Result<Offset, Error> {
         if align.is_power_of_two() && align <= self.granule() {
@@ -140,7 +141,8 @@ impl SharedHeap {
         }
     }
 
-    /// Makes the block at `offset` hold `bytes` (0 is taken as 1), where it is or, with its contents, elsewhere; returns where.
+    /// Makes the block at `offset` hold `bytes` (0 is taken as 1), where it is or, with its contents, elsewhere;
+    /// returns where.
     ///
     /// Long contents are copied without the lock, so that the others go on meanwhile. No other thread may free or
     /// resize the block until this returns. A process that is killed on the way may leave the block at both places, the
@@ -189,7 +191,8 @@ impl SharedHeap {
         section.deallocate(offset).map(|()| Resized::At(moved))
     }
 
-    /// Makes a block of a slab, `had` bytes long, hold `bytes`. Killed before the free, this process has the block twice.
+    /// Makes a block of a slab, `had` bytes long, hold `bytes`. Killed before the free, this process has the block
+    /// twice.
     fn resize_small(&self, offset: Offset, had: usize, bytes: usize) -> Result<Offset, Error> {
         if bytes <= had {
             return Ok(offset);
@@ -227,8 +230,8 @@ impl SharedHeap {
     /// What lies at `offset`.
     ///
     /// # Safety
-    /// A valid `T` lies at `offset` in a block of this heap; for as long as the reference lives, nobody frees the block or
-    /// writes to what is behind the reference (but through atomics), in whatever process.
+    /// A valid `T` lies at `offset` in a block of this heap; for as long as the reference lives, nobody frees the block
+    /// or writes to what is behind the reference (but through atomics), in whatever process.
     #[inline]
     #[must_use]
     pub unsafe fn get<T: Relocatable>(&self, offset: Offset<T>) -> &T {
@@ -251,8 +254,8 @@ impl Section<'_> {
 
     /// Places a block that is this process's own.
     ///
-    /// What is on record until the block has its owner is the undoing: nobody knows of the block yet, so whoever has to clear
-    /// up leaves nothing behind that no process owns.
+    /// What is on record until the block has its owner is the undoing: nobody knows of the block yet, so whoever has to
+    /// clear up leaves nothing behind that no process owns.
     #[inline(always)]
     pub(crate) fn place(&mut self, bytes: usize, align: usize) -> Result<usize, AllocateError> {
         let (mapping, record) = (self.mapping(), self.record());

@@ -14,8 +14,8 @@ const LONGEST_NAME: usize = 255;
 
 /// The name of a shared-memory object or the path of a file.
 ///
-/// A name without a slash, or with one at its start only, is a POSIX shared-memory object as `shm_open` knows it; anything
-/// else with a slash is a path.
+/// A name without a slash, or with one at its start only, is a POSIX shared-memory object as `shm_open` knows it;
+/// anything else with a slash is a path.
 ///
 /// ```
 /// use heapwright_shared::Place;

@@ -43,7 +43,8 @@ pub enum ProcessState {
 /// Who has allocated a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
-    /// Its process number; `None` for those who had to make room in the process table and are remembered by their state only.
+    /// Its process number; `None` for those who had to make room in the process table and are remembered by their state
+    /// only.
     pub pid: Option<u32>,
     /// What became of it.
     pub state: ProcessState,

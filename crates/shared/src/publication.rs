@@ -1,7 +1,8 @@
 //! The record of an operation that changes a word of the data together with the heap.
 //!
-//! Storing the end of its change commits all of it: before, the heap and the word are as they were; after, they will be as
-//! the record says. [`Record`] can be pending at the same time, to undo what was begun; it counts only until this commits.
+//! Storing the end of its change commits all of it: before, the heap and the word are as they were; after, they will be
+//! as the record says. [`Record`] can be pending at the same time, to undo what was begun; it counts only until this
+//! commits.
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -41,8 +41,8 @@ impl SharedHeap {
     ///
     /// No process may free or adopt a block of the dead meanwhile: it may be reclaimed before.
     ///
-    /// Blocks that are only reached from other blocks are freed as well: this is for data of which every process knows its own.
-    /// Time: proportional to the heap; others get at it in between.
+    /// Blocks that are only reached from other blocks are freed as well: this is for data of which every process knows
+    /// its own. Time: proportional to the heap; others get at it in between.
     ///
     /// # Errors
     /// Those of every operation: [`Error::TimedOut`], [`Error::Corrupted`]; what was freed stays freed.

@@ -1,9 +1,9 @@
 //! The redo record: what the operation under way will have made of the heap.
 //!
-//! It is written when an operation has decided and read everything, before its first store to what is primary, and cleared
-//! after its last. A killed process leaves a prefix of its stores, in the order in which the compiler put them; that order is
-//! held by compiler fences, and nobody looks before they have taken the lock from the dead, which the system orders after all
-//! that the dead one did. So no fence of the processor is needed.
+//! It is written when an operation has decided and read everything, before its first store to what is primary, and
+//! cleared after its last. A killed process leaves a prefix of its stores, in the order in which the compiler put them;
+//! that order is held by compiler fences, and nobody looks before they have taken the lock from the dead, which the
+//! system orders after all that the dead one did. So no fence of the processor is needed.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -22,8 +22,8 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Notes `change`. The store of `end` commits it: before, the record is empty and the heap as it was; after, the heap will
-    /// be as `change` says, whatever happens.
+    /// Notes `change`. The store of `end` commits it: before, the record is empty and the heap as it was; after, the
+    /// heap will be as `change` says, whatever happens.
     #[inline(always)]
     pub(crate) fn write(&self, change: Change) {
         compiler_fence(SeqCst);

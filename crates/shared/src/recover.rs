@@ -20,8 +20,8 @@ pub(crate) const NOTHING: Prepare<'static> = &|_| Ok(());
 
 /// Completes or undoes the operation that is on record and derives anew all that is derived, under the lock.
 ///
-/// Idempotent: who is killed here leaves the lock to somebody who does all of it again. The record is cleared when what it says
-/// has become of the heap; the new epoch makes everybody look anew at how the metadata is laid out.
+/// Idempotent: who is killed here leaves the lock to somebody who does all of it again. The record is cleared when what
+/// it says has become of the heap; the new epoch makes everybody look anew at how the metadata is laid out.
 #[cold]
 pub(crate) fn recover(sections: &Sections, prepare: Prepare<'_>) -> Result<Placer, Error> {
     refuse_broken(sections)?;
@@ -53,8 +53,8 @@ fn complete(sections: &Sections, prepare: Prepare<'_>) -> Result<Placer, Error> 
     Ok(engine)
 }
 
-/// Completes or undoes the change that is under way, but for the word that it publishes in, which is returned: it lies in the
-/// heap.
+/// Completes or undoes the change that is under way, but for the word that it publishes in, which is returned: it lies
+/// in the heap.
 pub(crate) fn complete_blocks(sections: &Sections, prepare: Prepare<'_>) -> Result<(Placer, Option<Published>), Error> {
     let (header, data) = (sections.header(), sections.layout.data);
     let published = header.publication.read();

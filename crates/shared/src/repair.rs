@@ -40,11 +40,11 @@ pub struct Repaired {
 }
 
 impl SharedHeap {
-    /// Puts the segment at `place` in order even if it is refused: when it was changed at rest, when somebody found it broken, and, on
-    /// request, when it is of another namespace. It is sealed afterwards, and nobody is attached to it.
+    /// Puts the segment at `place` in order even if it is refused: when it was changed at rest, when somebody found it
+    /// broken, and, on request, when it is of another namespace. It is sealed afterwards, and nobody is attached to it.
     ///
-    /// What the block map says is believed if it can be true at all; it may have been changed, and blocks with it. The contents of
-    /// blocks are not looked at.
+    /// What the block map says is believed if it can be true at all; it may have been changed, and blocks with it. The
+    /// contents of blocks are not looked at.
     ///
     /// # Errors
     /// [`Error::InUse`] while a process uses it that lives: that one keeps it in order. [`Error::BeyondRepair`] when

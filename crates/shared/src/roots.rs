@@ -68,8 +68,8 @@ pub(crate) fn list(slots: &[RootSlot]) -> Vec<Root> {
     roots
 }
 
-/// Makes slots that are unset count as never used, from the one at `last` back, if the one behind that was never used: no
-/// root lies behind them whose search comes past them. Cut short, fewer are; searches then take longer.
+/// Makes slots that are unset count as never used, from the one at `last` back, if the one behind that was never used:
+/// no root lies behind them whose search comes past them. Cut short, fewer are; searches then take longer.
 fn forget(slots: &[RootSlot], last: usize) {
     if !slots[(last + 1) % slots.len()].is_fresh() {
         return;

@@ -28,8 +28,8 @@ impl Sections {
     /// The sections that `layout` says lie at `base`, a multiple of the page size, of a segment in `file`.
     ///
     /// # Safety
-    /// All that lies below the data is mapped for as long as this is used, and touched by others through atomics or under the
-    /// segment's lock only. What the heap's size and capacity say is backed can be touched.
+    /// All that lies below the data is mapped for as long as this is used, and touched by others through atomics or
+    /// under the segment's lock only. What the heap's size and capacity say is backed can be touched.
     pub(crate) unsafe fn at_base(base: NonNull<u8>, layout: Layout, file: &SegmentFile) -> Sections {
         // Sections of a private copy have no data, only the address that it would have.
         let blocks = base.map_addr(|address| address.saturating_add(layout.data));
@@ -121,8 +121,8 @@ impl Sections {
         }
     }
 
-    /// The metadata of the slab at `unit`, of which there are as many as slabs fit the data; `None` for others, and in a heap
-    /// without slabs. Only those within the heap may be touched.
+    /// The metadata of the slab at `unit`, of which there are as many as slabs fit the data; `None` for others, and in
+    /// a heap without slabs. Only those within the heap may be touched.
     #[inline(always)]
     pub(crate) fn slab(&self, unit: usize) -> Option<Slab<'_>> {
         let shape = self.layout.shape.as_ref()?;
@@ -151,7 +151,8 @@ impl Sections {
     /// The word at an offset that was found to be one of the heap's.
     #[inline(always)]
     pub(crate) fn word(&self, offset: u64) -> &AtomicU64 {
-        // SAFETY: the offset is a multiple of 8 within the data, which is backed, and the word is used through atomics only.
+        // SAFETY: the offset is a multiple of 8 within the data, which is backed, and the word is used through atomics
+        // only.
         unsafe { self.at(offset as usize).as_ref() }
     }
 

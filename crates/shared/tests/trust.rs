@@ -202,7 +202,8 @@ fn truncated_extended_and_of_another_version() {
     }
 }
 
-/// Every byte below the data of a segment at rest, changed: all who look at it say so, and repair makes it usable or refuses.
+/// Every byte below the data of a segment at rest, changed: all who look at it say so, and repair makes it usable or
+/// refuses.
 #[test]
 fn every_byte_of_a_segment_at_rest_is_protected() {
     for policy in [PolicyKind::Best, PolicyKind::Buddy] {

@@ -1,7 +1,8 @@
 //! `heapwright shm`: creates, inspects, checks, repairs and removes segments of shared memory.
 //!
-//! The output comes from a [`Snapshot`], which changes nothing and is safe to read
-//! whatever the segment contains, or, for `top`, from an [`Observer`](heapwright_shared::Observer), which takes no lock. Only `create`, `repair`, `reclaim` and `remove` change anything.
+//! The output comes from a [`Snapshot`], which changes nothing and is safe to read whatever the segment contains, or,
+//! for `top`, from an [`Observer`](heapwright_shared::Observer), which takes no lock. Only `create`, `repair`,
+//! `reclaim` and `remove` change anything.
 
 mod arguments;
 mod check;

@@ -45,7 +45,8 @@ pub fn bytes(bytes: u64) -> String {
     format!("{} {}", short(bytes as f64 / 1024_f64.powi(power as i32)), UNITS[power - 1])
 }
 
-/// Parses a number of bytes: `4096`, `64KiB`, `1.5M`, rounded down to whole ones. Units are powers of 1024, in upper or lower case.
+/// Parses a number of bytes: `4096`, `64KiB`, `1.5M`, rounded down to whole ones. Units are powers of 1024, in upper or
+/// lower case.
 ///
 /// # Errors
 /// A description of the expected form.

@@ -110,8 +110,8 @@ impl Analysis {
         self.damage.is_some() || self.incomplete.is_some()
     }
 
-    /// Returns each site with its sums, scaled if the trace is sampled. Blocks without a site are left out then, because
-    /// sampled ones stand for them.
+    /// Returns each site with its sums, scaled if the trace is sampled. Blocks without a site are left out then,
+    /// because sampled ones stand for them.
     pub fn sites(&self) -> impl Iterator<Item = (Option<SiteId>, Tally)> {
         let known = self.ledger.tallies.iter().filter(|(key, _)| key.site.is_some() || self.every == 1);
         known.map(|(key, tally)| (key.site, tally.scaled(self.every)))

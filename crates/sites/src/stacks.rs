@@ -139,8 +139,8 @@ impl Frames {
         self.kinds[number as usize]
     }
 
-    /// Puts the frames of Python functions, which are behind the native ones, in the place of the interpreter's loop and
-    /// of what called it.
+    /// Puts the frames of Python functions, which are behind the native ones, in the place of the interpreter's loop
+    /// and of what called it.
     fn join_python(&self, stack: &mut Vec<u32>) {
         let Some(python) = stack.iter().position(|&number| self.kind(number) == Kind::Python) else { return };
         let is_loop =

@@ -430,8 +430,8 @@ impl Buffer {
         Some(Stack { place: Place { instruction, stack, frame, link }, bytes })
     }
 
-    /// Returns the addresses of the path, or the hashes of the frames of Python functions, that begins at slot `number`, which is below [`Buffer::count`]; `None` when
-    /// there is none.
+    /// Returns the addresses of the path, or the hashes of the frames of Python functions, that begins at slot
+    /// `number`, which is below [`Buffer::count`]; `None` when there is none.
     #[must_use]
     pub fn calls(&self, number: u32) -> Option<&[u64]> {
         let (Entry::Calls { length } | Entry::PythonFrames { length }) = self.entry(number)? else { return None };

@@ -147,8 +147,8 @@ pub(crate) enum Followed {
 }
 
 impl Paths {
-    /// Follows the path of the calling thread from `place` on; `None` when a frame has no rule. Passes the index and the
-    /// address of each frame to `store`.
+    /// Follows the path of the calling thread from `place` on; `None` when a frame has no rule. Passes the index and
+    /// the address of each frame to `store`.
     ///
     /// # Safety
     /// `stack` is mapped.

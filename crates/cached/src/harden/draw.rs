@@ -8,8 +8,8 @@ use heapwright_slabs::mode::measures;
 /// The number of places among which random choices are made, where there are enough.
 pub(super) const CHOICES: usize = 32;
 
-/// Who chooses. The generator is quick, and not one of cryptography's: it is not foreseen by who does not see what it chose, many
-/// times over.
+/// Who chooses. The generator is quick, and not one of cryptography's: it is not foreseen by who does not see what it
+/// chose, many times over.
 #[repr(u64)]
 pub(super) enum Draw {
     Lowest,

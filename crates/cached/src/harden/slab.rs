@@ -1,7 +1,7 @@
 //! A slab whose free blocks know nothing: which they are is told by bits that lie apart.
 //!
-//! Pages are opened, that is their blocks can be chosen, when there is too little to choose among, and closed when they are given back to
-//! the system. A block is free (its page is open), or out: with the program, or waiting.
+//! Pages are opened, that is their blocks can be chosen, when there is too little to choose among, and closed when they
+//! are given back to the system. A block is free (its page is open), or out: with the program, or waiting.
 
 use core::ops::Range;
 use core::ptr::NonNull;

@@ -209,7 +209,8 @@ pub(super) fn run(number: u32) -> Run {
     unsafe { (*span(number)).run.unwrap_unchecked() }
 }
 
-/// How long the part of a slab is that has blocks: an OS page less where there are guards and pages are not as long as slabs.
+/// How long the part of a slab is that has blocks: an OS page less where there are guards and pages are not as long as
+/// slabs.
 pub(super) fn length_of_slabs() -> usize {
     if measures().have(Measures::GUARD) && page_size() < SLAB { SLAB - page_size() } else { SLAB }
 }

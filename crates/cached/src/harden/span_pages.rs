@@ -49,8 +49,8 @@ pub(super) fn place(shared: &mut ArenaState, length: usize, spare: usize, align:
     Some(number)
 }
 
-/// Makes the body of a span `length` bytes long, whole pages, if its spare pages are enough: they were guarded with what
-/// lies behind the body.
+/// Makes the body of a span `length` bytes long, whole pages, if its spare pages are enough: they were guarded with
+/// what lies behind the body.
 ///
 /// # Errors
 /// [`Refused`]; nothing has changed then.
@@ -79,8 +79,8 @@ pub(super) unsafe fn lengthen(_: &mut ArenaState, number: u32, length: usize) ->
     }
 }
 
-/// Makes the body of a span `length` bytes long, whole pages, if that is half of what it was placed for. What is cut off
-/// is as inaccessible as freed blocks are.
+/// Makes the body of a span `length` bytes long, whole pages, if that is half of what it was placed for. What is cut
+/// off is as inaccessible as freed blocks are.
 ///
 /// # Errors
 /// [`Refused`]; nothing has changed then.

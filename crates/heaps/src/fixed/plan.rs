@@ -75,8 +75,8 @@ pub(super) fn least<P: Policy>(choice: P::Choice, address: usize, front: usize, 
         let site = Site::<P>::over(choice, address, *len, rules);
         site.plan_for(MIN_GRANULES, site.aligned(0, align_of::<u64>()) + front).is_some()
     };
-    // The bounds: a granule without metadata, and with gaps before it of a page each. Every length is tried, because the
-    // alignment of buddies depends on it.
+    // The bounds: a granule without metadata, and with gaps before it of a page each. Every length is tried, because
+    // the alignment of buddies depends on it.
     let cells = P::metadata_cells(choice, rules.granule as usize, rules).unwrap_or(0);
     let known = front + cells * size_of::<u64>() + rules.granule as usize;
     (known..known + 3 * PAGE).find(fits).unwrap_or(usize::MAX)

@@ -12,8 +12,8 @@ use crate::policy::Policy;
 const LEAST_STEP: usize = 512 << 10;
 
 impl<P: Policy> GrowingHeap<P> {
-    /// Places a block that the engine refused, as no hole can contain it: extends the heap by what it needs, or a little
-    /// more.
+    /// Places a block that the engine refused, as no hole can contain it: extends the heap by what it needs, or a
+    /// little more.
     #[cold]
     #[inline(never)]
     pub(super) fn place_behind(&mut self, layout: Layout) -> Result<usize, OutOfMemory> {

@@ -1,8 +1,8 @@
 //! The memory of an engine's metadata, which is as long as the region could need and is mapped as far as the heap uses
 //! it.
 //!
-//! The metadata is a sequence of parts, each of which grows with the heap. A long part is the last of a *front*, a range
-//! of whole pages that is extended on its own; short parts between long ones are always mapped.
+//! The metadata is a sequence of parts, each of which grows with the heap. A long part is the last of a *front*, a
+//! range of whole pages that is extended on its own; short parts between long ones are always mapped.
 
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;

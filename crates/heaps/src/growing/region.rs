@@ -17,8 +17,8 @@ const POPULATE_FROM: usize = 1 << 20;
 /// From this many bytes on, it is cheaper to let the system zero pages when they are touched.
 const LARGE: usize = 1 << 20;
 
-/// The largest alignment of a region's base. Engines other than buddies align blocks to more: they count it from address
-/// 0.
+/// The largest alignment of a region's base. Engines other than buddies align blocks to more: they count it from
+/// address 0.
 const MAX_ALIGN: usize = 1 << 30;
 
 /// Invariant: `frontier <= committed <= the reservation's length`; what is committed is the reservation's extent.

@@ -73,8 +73,8 @@ impl<P: Policy> GrowingHeap<P> {
         }
     }
 
-    /// Purges some of the pending pages, if they are more than are retained; the next frees go on until few are left. The
-    /// work is bounded by the bytes that were freed.
+    /// Purges some of the pending pages, if they are more than are retained; the next frees go on until few are left.
+    /// The work is bounded by the bytes that were freed.
     #[cold]
     #[inline(never)]
     fn sweep(&mut self, freed: usize) {

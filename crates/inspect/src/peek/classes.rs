@@ -1,8 +1,8 @@
 //! Classes of C++ objects, by the run-time type information in front of their vtables. No symbols are needed.
 //!
-//! Source: Itanium C++ ABI, 2.5.2 (virtual table components) and 2.9.5 (RTTI layout). A vtable begins two words in front
-//! of what objects point to: the offset to the top of the object, and the type information. Its second word points to
-//! the type's name, which is mangled.
+//! Source: Itanium C++ ABI, 2.5.2 (virtual table components) and 2.9.5 (RTTI layout). A vtable begins two words in
+//! front of what objects point to: the offset to the top of the object, and the type information. Its second word
+//! points to the type's name, which is mangled.
 
 use std::collections::HashMap;
 

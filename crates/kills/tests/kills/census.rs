@@ -26,7 +26,8 @@ impl Census {
     /// Walks a heap.
     ///
     /// # Errors
-    /// When its blocks do not lie end to end from its start to its end, or another of its own lists contradicts the walk.
+    /// When its blocks do not lie end to end from its start to its end, or another of its own lists contradicts the
+    /// walk.
     pub fn take(heap: &SharedHeap) -> Result<Census, String> {
         let mut used = BTreeMap::new();
         let mut next = None;

@@ -115,7 +115,8 @@ pub fn empty(heap: &SharedHeap) -> Result<(), String> {
         // Slabs may be kept, empty.
         return Ok(());
     }
-    // Free neighbours that did not become one hole: only buddies may stay apart, and those only when of different orders.
+    // Free neighbours that did not become one hole: only buddies may stay apart, and those only when of different
+    // orders.
     let apart = blocks.windows(2).find(|pair| {
         let same = pair[0].size == pair[1].size;
         if heap.policy() == heapwright_shared::PolicyKind::Buddy { same } else { true }

@@ -167,7 +167,8 @@ impl HeapOperation {
         word_of(self.block(0)?)
     }
 
-    /// Nothing leaks: the word shows the block before the operation or after it, and no block is there that it should show.
+    /// Nothing leaks: the word shows the block before the operation or after it, and no block is there that it should
+    /// show.
     fn allow_word(&self, heap: &SharedHeap) -> Result<(), String> {
         let Some(linked) = self.scenario.action.linked() else { return Ok(()) };
         let found = Census::take(heap)?;

@@ -96,7 +96,8 @@ impl Ledger {
     }
 
     pub fn pages(&self) -> &[Page; WORKERS] {
-        // SAFETY: the mapping is aligned to pages, as long as the array and lives as long as `self`; all of it is atomic.
+        // SAFETY: the mapping is aligned to pages, as long as the array and lives as long as `self`; all of it is
+        // atomic.
         unsafe { &*self.0.as_ptr().cast() }
     }
 }

@@ -1,12 +1,12 @@
 //! Kills processes in the middle of operations on a shared heap and sees whether the others can go on.
 //!
-//! `cargo test --package heapwright-kills` judges a sample of the states that an eighth of the operations
-//! pass through (which eighth, is drawn in each run) for buddy and best fit, with real kills at samples. `.ci/kills`
-//! runs the full form, for chosen policies: every state, a real SIGKILL at every instruction, 10,000 kills among busy processes,
+//! `cargo test --package heapwright-kills` judges a sample of the states that an eighth of the operations pass through
+//! (which eighth, is drawn in each run) for buddy and best fit, with real kills at samples. `.ci/kills` runs the full
+//! form, for chosen policies: every state, a real SIGKILL at every instruction, 10,000 kills among busy processes,
 //! 100,000 damaged segments, and the time that recovery takes.
 //!
-//! Stepping needs x86-64: on other processors a stop between the two halves of an atomic operation makes it begin again, for
-//! ever, and breakpoints are other instructions.
+//! Stepping needs x86-64: on other processors a stop between the two halves of an atomic operation makes it begin
+//! again, for ever, and breakpoints are other instructions.
 
 mod census;
 mod child;

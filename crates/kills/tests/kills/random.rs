@@ -153,7 +153,8 @@ impl Battle {
         Ok(battle)
     }
 
-    /// Puts a worker in every place and waits until all have begun: from then on one at most is taking over from the dead.
+    /// Puts a worker in every place and waits until all have begun: from then on one at most is taking over from the
+    /// dead.
     fn hire_all(&mut self) {
         (0..WORKERS).for_each(|number| self.hire(number));
         self.wait_for_beginners();

@@ -14,8 +14,8 @@ const BLOCKS: usize = 1_000_000;
 /// At how many places in the operation the holder is killed.
 pub const MOMENTS: usize = 20;
 
-/// The longest and the median wait for an operation after the holder of the lock was killed, in a heap of 256 MiB with a
-/// million blocks; and how many of the kills left the lock held.
+/// The longest and the median wait for an operation after the holder of the lock was killed, in a heap of 256 MiB with
+/// a million blocks; and how many of the kills left the lock held.
 pub struct RecoveryTime {
     pub longest: Duration,
     pub median: Duration,

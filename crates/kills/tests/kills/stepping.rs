@@ -126,8 +126,8 @@ impl<'s, S: Subject> Trial<'s, S> {
         Ok(findings)
     }
 
-    /// For `sample` of the states that a kill can leave, or all if there are not so many: steps a survivor through its recovery, kills it at the end, and
-    /// has every state that it passed through judged by the next one.
+    /// For `sample` of the states that a kill can leave, or all if there are not so many: steps a survivor through its
+    /// recovery, kills it at the end, and has every state that it passed through judged by the next one.
     pub fn kill_the_recoverer(&self, survivor: Survivor, sample: usize) -> Result<Findings, String> {
         let mut findings = Findings::default();
         let stride = self.film.frames.len().div_ceil(sample);

@@ -23,7 +23,8 @@ pub trait Subject {
     /// The operation that is stepped through and killed.
     fn operate(&self, handle: &mut Self::Handle) -> Result<(), String>;
 
-    /// The first thing a survivor does: it takes the lock, recovers what a dead process left, and knows the present state.
+    /// The first thing a survivor does: it takes the lock, recovers what a dead process left, and knows the present
+    /// state.
     fn recover(&self, handle: &mut Self::Handle) -> Result<(), String>;
 
     /// What must hold after that, operations of the survivor's own included.

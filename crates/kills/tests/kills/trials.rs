@@ -230,8 +230,8 @@ fn killed_recoverers(policy: PolicyKind, sample: usize) -> Outcome {
     )
 }
 
-/// The test can fail: with the record erased before survivors come, both kinds of operations leave what cannot be put in
-/// order.
+/// The test can fail: with the record erased before survivors come, both kinds of operations leave what cannot be put
+/// in order.
 fn erased_record(policy: PolicyKind) -> Outcome {
     for name in [THOROUGH[0], THOROUGH[2]] {
         let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).ok_or("no such operation")?;

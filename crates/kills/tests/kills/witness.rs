@@ -57,7 +57,8 @@ impl Witness {
         self.ask(JUDGE)
     }
 
-    /// Has it look at the present state, to which the test went back: what it remembers of another one is then forgotten.
+    /// Has it look at the present state, to which the test went back: what it remembers of another one is then
+    /// forgotten.
     pub fn glance(&self) -> Result<(), String> {
         self.ask(GLANCE)
     }

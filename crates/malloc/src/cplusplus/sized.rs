@@ -8,8 +8,8 @@ use heapwright_process as heap;
 
 use super::derived::jump;
 
-/// Added to every size by a bitwise or: 0 if the operators that the sized ones call are the library's own. Otherwise, and
-/// until that is known, it makes all sizes [`UNKNOWN`], which no block has, so that blocks leave the fast path.
+/// Added to every size by a bitwise or: 0 if the operators that the sized ones call are the library's own. Otherwise,
+/// and until that is known, it makes all sizes [`UNKNOWN`], which no block has, so that blocks leave the fast path.
 static MASK: AtomicUsize = AtomicUsize::new(UNKNOWN);
 
 /// The size of a block that is freed by an unsized operator.

@@ -22,8 +22,9 @@ impl Words<'_> {
     /// The live blocks.
     #[inline(always)]
     pub(crate) fn live(self) -> u64 {
-        // In this order: what the owner collects disappears from the second word last, and is not found live in between.
-        // Acquired, so that the owner byte of a block that is seen live is seen too: it was stored before the bit.
+        // In this order: what the owner collects disappears from the second word last, and is not found live in
+        // between. Acquired, so that the owner byte of a block that is seen live is seen too: it was stored before the
+        // bit.
         let freed = self.freed.load(Acquire);
         self.used.load(Acquire) & !freed
     }
@@ -47,7 +48,8 @@ impl Words<'_> {
         Ok(())
     }
 
-    /// Frees a block of another process's slab. The `or` is the commit; it is ordered after the caller's use of the block.
+    /// Frees a block of another process's slab. The `or` is the commit; it is ordered after the caller's use of the
+    /// block.
     #[inline(always)]
     pub(crate) fn give(self, bit: u64) -> Result<(), NotLive> {
         if self.used.load(Relaxed) & bit == 0 || self.freed.fetch_or(bit, Release) & bit != 0 {
@@ -61,8 +63,8 @@ impl Words<'_> {
         self.used.fetch_or(bit, Release);
     }
 
-    /// Makes what others have freed free for the owner, who calls this. Returns the blocks that were live until they were
-    /// freed. Those that `spared` returns, which is called after it was found what others freed, stay as they are.
+    /// Makes what others have freed free for the owner, who calls this. Returns the blocks that were live until they
+    /// were freed. Those that `spared` returns, which is called after it was found what others freed, stay as they are.
     ///
     /// A block counts as freed until it is no longer used: killed in between, the owner leaves bits of the second word
     /// for blocks that are free, which the next owner clears.

@@ -264,8 +264,8 @@ fn a_survivor_killed_while_it_adopts_leaves_the_slab_to_the_next() {
     });
 }
 
-/// `free_from` of another process's block, killed at each store, and recovery, killed as well, while the owner takes what it
-/// finds free: the block is freed once.
+/// `free_from` of another process's block, killed at each store, and recovery, killed as well, while the owner takes
+/// what it finds free: the block is freed once.
 #[test]
 fn a_block_freed_from_a_word_is_freed_once() {
     (0..=7).for_each(|recovered| interleave_kills(15, move |stores| free_from_a_word(stores, recovered)));

@@ -1,8 +1,8 @@
 //! Slabs: small blocks without the segment's lock.
 //!
-//! A slab is a block of the engine that one process, its owner, cuts into blocks of one size class. Only the owner takes
-//! blocks of it; every process frees them. Slabs begin, end and change hands under the segment's lock; all else is done
-//! without it. What a bitmap says is the truth: see `docs/shared-heap.md`.
+//! A slab is a block of the engine that one process, its owner, cuts into blocks of one size class. Only the owner
+//! takes blocks of it; every process frees them. Slabs begin, end and change hands under the segment's lock; all else
+//! is done without it. What a bitmap says is the truth: see `docs/shared-heap.md`.
 //!
 //! From the bottom up: `classes`, `bitmap`, `slab` (what lies in the segment), `parts` (the blocks in slabs, for
 //! those who look), `owned_class` and `owned` (what a process keeps of its slabs), `lane`, `tenures` (how they begin,

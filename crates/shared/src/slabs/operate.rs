@@ -219,8 +219,8 @@ impl Section<'_> {
         Ok(true)
     }
 
-    /// The block that this process takes next for `bytes`; `None` when the request is not for slabs, or the heap has no room
-    /// for one.
+    /// The block that this process takes next for `bytes`; `None` when the request is not for slabs, or the heap has no
+    /// room for one.
     pub(crate) fn choose_small(
         &mut self,
         owned: &mut Owned,

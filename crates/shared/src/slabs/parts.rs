@@ -96,8 +96,8 @@ pub(crate) fn is_slab(sections: &Sections, size: usize, place: usize) -> bool {
         && sections.slab(place / SLAB).is_some_and(|slab| slab.tenure().is_some())
 }
 
-/// Passes what a block of the engine consists of, with the numbers of owners: the block itself, or a slab's blocks and the
-/// free stretches between them.
+/// Passes what a block of the engine consists of, with the numbers of owners: the block itself, or a slab's blocks and
+/// the free stretches between them.
 pub(crate) fn each_part(sections: &Sections, block: Block, mut pass: impl FnMut(Block, u8)) {
     let Some((slab, tenure)) = slab_in(sections, block) else {
         return pass(block, owner_of(sections, block.offset));
@@ -144,8 +144,8 @@ pub(crate) fn used_block(sections: &Sections, engine: &Placer, place: usize) -> 
     is_one.then(|| Block { offset: block.offset + index * size, size, state: BlockState::Used })
 }
 
-/// Makes live and free what an operation on record takes from slabs and gives back. Idempotent: the lock's dead holder owned
-/// the slab from which it took, and the owner of the other leaves the freed block alone while that is on record.
+/// Makes live and free what an operation on record takes from slabs and gives back. Idempotent: the lock's dead holder
+/// owned the slab from which it took, and the owner of the other leaves the freed block alone while that is on record.
 pub(crate) fn redo(sections: &Sections, size: usize, published: &Published) -> Result<(), Error> {
     let block = |offset: u64| {
         let refused = Error::Corrupted { what: "the block on record is none", offset };

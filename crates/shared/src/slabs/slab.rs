@@ -13,7 +13,8 @@ pub(crate) const SLAB: usize = 1 << 15;
 /// The largest granule of heaps with slabs, in bytes.
 pub(crate) const LARGEST_GRANULE: u32 = 256;
 
-/// What parts of a slab's metadata are multiples of, so that its owner and those who free its blocks do not share lines.
+/// What parts of a slab's metadata are multiples of, so that its owner and those who free its blocks do not share
+/// lines.
 const LINE: usize = 64;
 
 /// Which words of the first line mean what.
@@ -101,7 +102,8 @@ impl Shape {
         self.classes
     }
 
-    /// The class of the shortest blocks of at least so many bytes (0 is taken as 1) at multiples of `align`, if there is one.
+    /// The class of the shortest blocks of at least so many bytes (0 is taken as 1) at multiples of `align`, if there
+    /// is one.
     #[inline(always)]
     pub(crate) fn class_for(&self, bytes: usize, align: usize) -> Option<usize> {
         // A block lies at a multiple of its length in its slab.

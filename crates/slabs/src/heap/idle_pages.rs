@@ -19,8 +19,8 @@ const LEAST: u32 = 64;
 /// Idle pages of a heap that stay where free pages are purged at once: fewer are not worth a system call.
 const FEWEST: u32 = 8;
 
-/// How far the purging of a heap's idle pages has come. Each list of slabs is gone through from its end, where the slabs
-/// are that have served nothing for the longest time.
+/// How far the purging of a heap's idle pages has come. Each list of slabs is gone through from its end, where the
+/// slabs are that have served nothing for the longest time.
 pub(super) struct Purging {
     /// The list that is gone through, by its number: those of the classes come before those of dissolved slabs.
     list: u8,

@@ -12,10 +12,10 @@
 //! 00400000-00402000 r-xp 00000000 fe:00 42 /bin/program
 //! ```
 //!
-//! A stack (`@`) has return addresses, the innermost first; its lines have the blocks and the bytes that are live, of all
-//! threads (`t*`) and of each. In brackets is what was ever requested, which is left out: the profile does not say when.
-//! The first line has the mean distance of sampled bytes. Figures are scaled by it as jemalloc's own `jeprof` scales
-//! them, so that they estimate all blocks.
+//! A stack (`@`) has return addresses, the innermost first; its lines have the blocks and the bytes that are live, of
+//! all threads (`t*`) and of each. In brackets is what was ever requested, which is left out: the profile does not say
+//! when. The first line has the mean distance of sampled bytes. Figures are scaled by it as jemalloc's own `jeprof`
+//! scales them, so that they estimate all blocks.
 
 use std::collections::HashMap;
 use std::io::Write;

@@ -1,7 +1,7 @@
 //! Snapshots: profiles that say how many blocks of which call sites are live at one moment, without a time line.
 //!
-//! The trace allocates these blocks, in the order of the source, and frees none. Blocks of a call site differ in size by
-//! one byte at most, because the source has their sum only.
+//! The trace allocates these blocks, in the order of the source, and frees none. Blocks of a call site differ in size
+//! by one byte at most, because the source has their sum only.
 
 use std::io::Write;
 

@@ -143,7 +143,8 @@ impl Modules {
         }
     }
 
-    /// Follows stacks through code that is in no file from now on, by frame pointers, which just-in-time compilers keep.
+    /// Follows stacks through code that is in no file from now on, by frame pointers, which just-in-time compilers
+    /// keep.
     pub fn follow_made_code(&mut self) -> Change {
         let was_followed = std::mem::replace(&mut self.follows_made, true);
         if was_followed || self.made.is_empty() { Change::Nothing } else { Change::Added }
@@ -202,8 +203,8 @@ impl Modules {
         Change::Replaced
     }
 
-    /// Stores the addresses of a stack's calls in `frames`, innermost first, without the recorder's own. Frames that the
-    /// process would follow count for [`Modules::steps`] only.
+    /// Stores the addresses of a stack's calls in `frames`, innermost first, without the recorder's own. Frames that
+    /// the process would follow count for [`Modules::steps`] only.
     pub fn unwind(&mut self, stack: &Stack<'_>, frames: &mut Vec<u64>) -> End {
         frames.clear();
         self.steps.clear();

@@ -1,7 +1,7 @@
 //! How the caller of a frame is found, as a rule that the process can follow by itself.
 //!
-//! The unwinder interprets tables whose rules it does not show. Here they are found by experiment: a frame is unwound on
-//! a stack that does not exist, whose words say where they were read.
+//! The unwinder interprets tables whose rules it does not show. Here they are found by experiment: a frame is unwound
+//! on a stack that does not exist, whose words say where they were read.
 
 use std::collections::HashMap;
 use std::sync::Arc;
