@@ -6,9 +6,9 @@
 //! all descendants must find it too.
 
 use std::env;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Write;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -140,7 +140,7 @@ fn extract_into(folder: &Path, file: &str, content: &[u8]) -> Result<PathBuf> {
     let folder = folder.canonicalize()?;
     can_be_listed(&folder)?;
     let path = folder.join(file);
-    if fs::read(&path).is_ok_and(|found| found == content) {
+    if contains(&path, content).unwrap_or(false) {
         return Ok(path);
     }
     let draft = folder.join(format!("{file}.{}", std::process::id()));
@@ -153,7 +153,22 @@ fn extract_into(folder: &Path, file: &str, content: &[u8]) -> Result<PathBuf> {
     Ok(path)
 }
 
-fn write_new(path: &Path, content: &[u8]) -> std::io::Result<()> {
+/// Returns whether a file has just this content, without memory for the whole of it.
+fn contains(path: &Path, content: &[u8]) -> io::Result<bool> {
+    let mut file = File::open(path)?;
+    let is_as_long = file.metadata()?.len() == content.len() as u64;
+    let mut part = [0; 16 << 10];
+    for expected in content.chunks(part.len()) {
+        let found = &mut part[..expected.len()];
+        file.read_exact(found)?;
+        if found != expected {
+            return Ok(false);
+        }
+    }
+    Ok(is_as_long)
+}
+
+fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o700).open(path)?;
     file.write_all(content)
 }
