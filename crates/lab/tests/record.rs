@@ -439,8 +439,8 @@ fn a_recorder_that_is_killed_leaves_the_program_alone() {
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
     drop(input);
     assert_eq!(said.next().as_deref(), Some("code 0"));
-    // The next recording would, after a minute.
-    fs::remove_dir_all(room).unwrap();
+    // The next recording removes it; one of another test may do so at this moment.
+    let _ = fs::remove_dir_all(&room);
 }
 
 #[test]
