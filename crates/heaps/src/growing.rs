@@ -1,9 +1,9 @@
 //! The growing heap.
 //!
-//! A long range of addresses is claimed once, and nothing of it is mapped. The engine places blocks in it. When the
-//! heap has to become longer, its memory, the engine's metadata and the marks of its pages are extended together
-//! (`extend`). A free marks whole pages that came to lie in holes; when enough of them are pending, one sweep purges
-//! them. Blocks never move and have no headers.
+//! A long range of addresses is claimed once, and nothing of it is mapped. The engine places blocks in it. When the heap
+//! has to become longer, its memory, the engine's metadata and the marks of its pages are extended together (`extend`).
+//! A free marks whole pages that came to lie in holes; when enough of them are pending, one sweep purges them.
+//! Blocks never move and have no headers.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -11,7 +11,7 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use heapwright_os::{Refused, Reservation, page_size};
-use heapwright_placement::{AllocateError, Engine, Growth, PolicyKind, Rules, RulesError, Statistics};
+use heapwright_placement::{AllocateError, Engine, Growth, PolicyKind, Reach, Rules, RulesError, Statistics};
 use heapwright_rules::{Invalid, Requests};
 
 use crate::placement::Placement;
@@ -155,8 +155,8 @@ impl From<RulesError> for CreateError {
     }
 }
 
-/// A failed request: the heap's address space is used up, the system has no memory, or the alignment is too large:
-/// above 2^32 granules (64 GiB), for buddies above 1 GiB. Also a request of 0 bytes, where the rules give it no block.
+/// A failed request: the heap's address space is used up, the system has no memory, or the alignment is too large: above
+/// 2^32 granules (64 GiB), for buddies above 1 GiB. Also a request of 0 bytes, where the rules give it no block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
 
@@ -209,6 +209,8 @@ pub struct GrowingHeap<P: Policy = Chosen> {
     keep: usize,
     keep_part: usize,
     sweep: Sweep,
+    /// As far as the engine may place short blocks, see [`Reach::short`].
+    short: usize,
     design: Design<P>,
     /// The engine's metadata; dropped after the engine.
     metadata: Metadata,
@@ -317,22 +319,23 @@ impl<P: Policy> GrowingHeap<P> {
         let design = Design { choice, capacity, rules };
         let mut metadata = Metadata::new(&design, tables.cut_table(of_metadata).map_err(refused)?)?;
         let mut dirty = DirtyPages::new(tables.cut_table(of_marks).map_err(refused)?);
-        let heap_size = if settings.growth == Growth::Fixed { capacity } else { 0 };
-        if heap_size > 0 {
+        let reach = Reach::whole(if settings.growth == Growth::Fixed { capacity } else { 0 });
+        if reach.end > 0 {
             region.commit(pages).map_err(refused)?;
             dirty.cover(pages).map_err(refused)?;
-            metadata.cover(&design, heap_size).map_err(refused)?;
+            metadata.reach(&design, reach).map_err(refused)?;
         }
-        // SAFETY: the metadata was just claimed, so that it is zero and used through nothing else; it is long enough
-        // and mapped as far as a heap of this size needs it, which the heap may not exceed; it is dropped after the
+        // SAFETY: the metadata was just claimed, so that it is zero and used through nothing else; it is long enough and
+        // mapped as far as a heap with this reach needs it, which the heap may not exceed; it is dropped after the
         // engine.
         let mut engine = unsafe { P::create_zeroed(choice, metadata.cells(), capacity, &rules) }?;
-        P::set_limit(&mut engine, heap_size);
+        P::set_limit(&mut engine, reach);
         P::seed(&mut engine, settings.seed);
         let (returns, granule) = (PageReturns::default(), settings.granule as usize);
         let slack = 2 * granule + (settings.header + settings.min_remainder) as usize;
         let (keep, keep_part) = (settings.keep, settings.keep_part.max(1));
         let placement = Placement { engine, base: region.base() };
+        let short = reach.short;
         let sweep = Sweep::beyond(keep);
         let heap = GrowingHeap {
             placement,
@@ -345,6 +348,7 @@ impl<P: Policy> GrowingHeap<P> {
             keep,
             keep_part,
             sweep,
+            short,
             design,
             metadata,
         };
@@ -381,8 +385,8 @@ impl<P: Policy> GrowingHeap<P> {
         Ok(self.region.pointer(offset))
     }
 
-    /// Allocates a block for `layout` whose usable bytes are all zero. Memory that was never used is zero already and
-    /// is not touched.
+    /// Allocates a block for `layout` whose usable bytes are all zero. Memory that was never used is zero already and is
+    /// not touched.
     ///
     /// # Errors
     /// As [`GrowingHeap::allocate`].
@@ -407,8 +411,8 @@ impl<P: Policy> GrowingHeap<P> {
         self.back_placed(placed, layout)
     }
 
-    /// As [`GrowingHeap::allocate`], in bounded time also with an alignment, where another hole than the policy's may
-    /// be taken (see [`Engine::allocate_soon`]).
+    /// As [`GrowingHeap::allocate`], in bounded time also with an alignment, where another hole than the policy's may be
+    /// taken (see [`Engine::allocate_soon`]).
     ///
     /// # Errors
     /// As [`GrowingHeap::allocate`].

@@ -3,8 +3,8 @@
 use core::ptr::NonNull;
 
 use heapwright_placement::{
-    AnyEngine, BestFit, Buddy, Engine, FirstFit, Fit, GoodFit, NextFit, Part, PolicyKind, RandomFit, Rules, RulesError,
-    WorstFit,
+    AnyEngine, BestFit, Buddy, Engine, FirstFit, Fit, GoodFit, NextFit, Part, PolicyKind, RandomFit, Reach, Rules,
+    RulesError, WorstFit,
 };
 
 /// A placement policy: [`FirstFit`] and the like, [`Buddies`], or [`Chosen`] at run time.
@@ -26,7 +26,7 @@ pub trait Policy: sealed::Sealed {
     /// The invalid rule, or [`RulesError::Capacity`].
     fn metadata_cells(choice: Self::Choice, capacity: usize, rules: &Rules) -> Result<usize, RulesError>;
 
-    /// Calls `visit` with each part of that metadata, as far as a heap of `heap_size` bytes accesses it, see
+    /// Calls `visit` with each part of that metadata, as far as a heap with this reach accesses it, see
     /// [`Fit::each_part`].
     ///
     /// # Errors
@@ -35,12 +35,15 @@ pub trait Policy: sealed::Sealed {
         choice: Self::Choice,
         capacity: usize,
         rules: &Rules,
-        heap_size: usize,
+        reach: Reach,
         visit: &mut dyn FnMut(Part),
     ) -> Result<(), RulesError>;
 
-    /// Lets the engine's heap grow up to `heap_size` bytes, and no further, see [`Fit::set_limit`].
-    fn set_limit(engine: &mut Self::Engine<'_>, heap_size: usize);
+    /// Lets the engine's heap reach as far as this, and no further, see [`Fit::set_limit`].
+    fn set_limit(engine: &mut Self::Engine<'_>, reach: Reach);
+
+    /// Returns the [`Reach::short`] that the last request would have needed, see [`Fit::missing`].
+    fn missing(engine: &mut Self::Engine<'_>) -> usize;
 
     /// Makes the engine's heap shorter, see [`Fit::retract`].
     fn retract(engine: &mut Self::Engine<'_>, heap_size: usize) -> bool;
@@ -93,14 +96,18 @@ macro_rules! policy {
                 (): (),
                 capacity: usize,
                 rules: &Rules,
-                heap_size: usize,
+                reach: Reach,
                 visit: &mut dyn FnMut(Part),
             ) -> Result<(), RulesError> {
-                $Engine$(::<$Parameter>)?::each_part(capacity, rules, heap_size, visit)
+                $Engine$(::<$Parameter>)?::each_part(capacity, rules, reach, visit)
             }
 
-            fn set_limit(engine: &mut Self::Engine<'_>, heap_size: usize) {
-                engine.set_limit(heap_size);
+            fn set_limit(engine: &mut Self::Engine<'_>, reach: Reach) {
+                engine.set_limit(reach);
+            }
+
+            fn missing(engine: &mut Self::Engine<'_>) -> usize {
+                engine.missing()
             }
 
             fn retract(engine: &mut Self::Engine<'_>, heap_size: usize) -> bool {
@@ -151,14 +158,18 @@ impl Policy for Chosen {
         choice: PolicyKind,
         capacity: usize,
         rules: &Rules,
-        heap_size: usize,
+        reach: Reach,
         visit: &mut dyn FnMut(Part),
     ) -> Result<(), RulesError> {
-        AnyEngine::each_part(choice, capacity, rules, heap_size, visit)
+        AnyEngine::each_part(choice, capacity, rules, reach, visit)
     }
 
-    fn set_limit(engine: &mut AnyEngine<'_>, heap_size: usize) {
-        engine.set_limit(heap_size);
+    fn set_limit(engine: &mut AnyEngine<'_>, reach: Reach) {
+        engine.set_limit(reach);
+    }
+
+    fn missing(engine: &mut AnyEngine<'_>) -> usize {
+        engine.missing()
     }
 
     unsafe fn create_zeroed<'m>(

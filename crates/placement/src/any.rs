@@ -8,7 +8,7 @@ use crate::engine::{Block, Engine, Freed};
 use crate::error::{AllocateError, FreeError, ResizeError, RulesError, Violation};
 use crate::fit::Fit;
 use crate::noted::{Change, Noted};
-use crate::parts::Part;
+use crate::parts::{Part, Reach};
 use crate::policies::{BestFit, FirstFit, GoodFit, NextFit, RandomFit, WorstFit};
 use crate::recover::RecoverError;
 use crate::rules::{PolicyKind, Rules};
@@ -117,23 +117,23 @@ impl<'m> AnyEngine<'m> {
         policy: PolicyKind,
         capacity: usize,
         rules: &Rules,
-        heap_size: usize,
+        reach: Reach,
         visit: &mut dyn FnMut(Part),
     ) -> Result<(), RulesError> {
         match policy {
-            PolicyKind::First => Fit::<FirstFit>::each_part(capacity, rules, heap_size, visit),
-            PolicyKind::Next => Fit::<NextFit>::each_part(capacity, rules, heap_size, visit),
-            PolicyKind::Best => Fit::<BestFit>::each_part(capacity, rules, heap_size, visit),
-            PolicyKind::Worst => Fit::<WorstFit>::each_part(capacity, rules, heap_size, visit),
-            PolicyKind::Random => Fit::<RandomFit>::each_part(capacity, rules, heap_size, visit),
-            PolicyKind::Buddy => Buddy::each_part(capacity, rules, heap_size, visit),
-            PolicyKind::Good => Fit::<GoodFit>::each_part(capacity, rules, heap_size, visit),
+            PolicyKind::First => Fit::<FirstFit>::each_part(capacity, rules, reach, visit),
+            PolicyKind::Next => Fit::<NextFit>::each_part(capacity, rules, reach, visit),
+            PolicyKind::Best => Fit::<BestFit>::each_part(capacity, rules, reach, visit),
+            PolicyKind::Worst => Fit::<WorstFit>::each_part(capacity, rules, reach, visit),
+            PolicyKind::Random => Fit::<RandomFit>::each_part(capacity, rules, reach, visit),
+            PolicyKind::Buddy => Buddy::each_part(capacity, rules, reach, visit),
+            PolicyKind::Good => Fit::<GoodFit>::each_part(capacity, rules, reach, visit),
         }
     }
 
-    /// Lets the heap grow up to `heap_size` bytes, as [`Fit::set_limit`] does.
-    pub fn set_limit(&mut self, heap_size: usize) {
-        each!(self, engine => engine.set_limit(heap_size));
+    /// Lets the heap reach as far as this, and no further, as [`Fit::set_limit`] does.
+    pub fn set_limit(&mut self, reach: Reach) {
+        each!(self, engine => engine.set_limit(reach));
     }
 
     /// Makes the heap shorter, as [`Fit::retract`] does. Returns `false` under buddies.
@@ -147,6 +147,11 @@ impl<'m> AnyEngine<'m> {
             AnyEngine::Good(engine) => engine.retract(heap_size),
             AnyEngine::Buddy(_) => false,
         }
+    }
+
+    /// Returns the [`Reach::short`] that the last request would have needed, as [`Fit::missing`] does.
+    pub fn missing(&mut self) -> usize {
+        each!(self, engine => engine.missing())
     }
 
     /// Creates a heap over a region of `capacity` bytes, as [`Fit::create`] does.

@@ -12,7 +12,7 @@ use crate::error::{AllocateError, FreeError, ResizeError, RulesError, Violation}
 use crate::heap::Heap;
 use crate::lookup;
 use crate::noted::{Change, Noted, unnoted};
-use crate::parts::Part;
+use crate::parts::{Part, Reach};
 use crate::rules::{Growth, PolicyKind, Rules};
 use crate::state::State;
 
@@ -61,15 +61,21 @@ impl<'m> Buddy<'m> {
     pub fn each_part(
         capacity: usize,
         rules: &Rules,
-        heap_size: usize,
+        reach: Reach,
         visit: &mut dyn FnMut(Part),
     ) -> Result<(), RulesError> {
-        Heap::<FreeSets<'m>>::each_part(PolicyKind::Buddy, capacity, rules, heap_size, visit)
+        Heap::<FreeSets<'m>>::each_part(PolicyKind::Buddy, capacity, rules, reach, visit)
     }
 
-    /// Lets the heap grow up to `heap_size` bytes, as [`Fit::set_limit`](crate::Fit::set_limit) does.
-    pub fn set_limit(&mut self, heap_size: usize) {
-        self.heap.set_limit(heap_size);
+    /// Lets the heap grow up to [`Reach::end`], and no further; in the beginning, that is its capacity. A request that
+    /// would need more is refused as if the region were full.
+    pub fn set_limit(&mut self, reach: Reach) {
+        self.heap.set_limit(reach);
+    }
+
+    /// Returns 0: no request is refused because of [`Reach::short`].
+    pub fn missing(&mut self) -> usize {
+        0
     }
 
     /// Creates a heap over a region of `capacity` bytes (rounded down to granules) with its metadata in `metadata`.

@@ -11,11 +11,12 @@ use crate::counters::Counters;
 use crate::engine::{Block, Engine, Freed};
 use crate::error::{AllocateError, FreeError, ResizeError, RulesError, Violation};
 use crate::heap::Heap;
+use crate::index::class_map::CLASSES;
 use crate::index::{AnyIndex, Choice, Choose, Index, Update};
 use crate::lookup;
 use crate::map::{Hole, words_for};
 use crate::noted::{Change, Noted, unnoted};
-use crate::parts::Part;
+use crate::parts::{Part, Reach};
 use crate::rules::{Growth, PolicyKind, Rules};
 use crate::state::{Need, State};
 
@@ -55,24 +56,24 @@ impl<'m, P: Choose> Fit<'m, P> {
     }
 
     /// Calls `visit` with each part of the metadata of such a heap, as far as a heap accesses it that
-    /// [`Fit::set_limit`] has kept to `heap_size` bytes. Metadata beyond need not be backed with memory.
+    /// [`Fit::set_limit`] has kept to this reach. Metadata beyond need not be backed with memory.
     ///
     /// # Errors
     /// As [`Fit::metadata_cells`].
     pub fn each_part(
         capacity: usize,
         rules: &Rules,
-        heap_size: usize,
+        reach: Reach,
         visit: &mut dyn FnMut(Part),
     ) -> Result<(), RulesError> {
-        Heap::<P::Index<'m>>::each_part(P::KIND, capacity, rules, heap_size, visit)
+        Heap::<P::Index<'m>>::each_part(P::KIND, capacity, rules, reach, visit)
     }
 
-    /// Lets the heap grow up to `heap_size` bytes, which is not below [`Engine::heap_size`], and no further; in the
-    /// beginning, that is its capacity. A request that would need more is refused as if the region were full, or a
-    /// resize as if there were no room.
-    pub fn set_limit(&mut self, heap_size: usize) {
-        self.heap.set_limit(heap_size);
+    /// Lets the heap reach as far as this, and no further; in the beginning, that is its capacity. A request that would
+    /// need more is refused as if the region were full, or a resize as if there were no room. No reach is shorter than
+    /// that of an earlier call, except that its end may be any that the heap does not pass.
+    pub fn set_limit(&mut self, reach: Reach) {
+        self.heap.set_limit(reach);
     }
 
     /// Makes the heap shorter: it ends at `heap_size` bytes from now on. Returns `false`, and changes nothing, unless
@@ -81,6 +82,12 @@ impl<'m, P: Choose> Fit<'m, P> {
     /// wilderness with that of holes; first fit places them the same.
     pub fn retract(&mut self, heap_size: usize) -> bool {
         self.heap.retract(heap_size)
+    }
+
+    /// Returns the [`Reach::short`] that the last request or resize would have needed, if it was refused for that; else
+    /// 0. The next call returns 0.
+    pub fn missing(&mut self) -> usize {
+        self.heap.missing()
     }
 
     /// Creates a heap over a region of `capacity` bytes (rounded down to granules) with its metadata in `metadata`.
@@ -103,7 +110,7 @@ impl<'m, P: Choose> Fit<'m, P> {
     /// # Safety
     /// `metadata` is valid for reads and writes of [`Fit::metadata_cells`] cells for `'m`, is used through nothing
     /// else, and every byte of it is 0. For a heap that grows by itself it suffices that those cells are valid which
-    /// [`Fit::each_part`] names for a heap of 0 bytes, and those for each size to which [`Fit::set_limit`] lets it grow
+    /// [`Fit::each_part`] names for a reach of 0, and those for each reach to which [`Fit::set_limit`] lets it grow
     /// later; that is called before anything else.
     pub unsafe fn create_zeroed(metadata: NonNull<u64>, capacity: usize, rules: &Rules) -> Result<Self, RulesError> {
         let state = State::new(P::KIND, capacity, rules)?;
@@ -196,6 +203,7 @@ impl<'m, P: Choose> Fit<'m, P> {
         note: impl FnOnce(Change),
     ) -> Result<usize, AllocateError> {
         let heap = &mut self.heap;
+        heap.shun_short(choice, need)?;
         let grown = choice == Choice::Nowhere;
         if grown {
             heap.shared(|heap| heap.grow(need))?;
@@ -287,6 +295,25 @@ impl<'m, I: Index<'m>> Heap<'m, I> {
                 self.count_split();
             }
             self.set_end(end);
+        }
+        Ok(())
+    }
+}
+
+impl<'m, I: Index<'m>> Heap<'m, I> {
+    /// Refuses a choice that would leave a short block or hole beyond the limit for those.
+    #[inline(always)]
+    fn shun_short(&mut self, choice: Choice, need: &Need) -> Result<(), AllocateError> {
+        let Some(limit) = self.index.short_limit() else { return Ok(()) };
+        let behind = |start: usize| (start + need.gap(start)).saturating_add(need.len);
+        let reaches_to = match choice {
+            Choice::Hole(hole) => hole.end(),
+            Choice::Nowhere if self.state.growth() == Growth::Append => behind(self.state.end),
+            Choice::Wilderness | Choice::Nowhere => behind(self.state.top),
+        };
+        if reaches_to > limit.granule && makes_short(self.state, choice, need) {
+            limit.missing = reaches_to;
+            return Err(AllocateError::RegionFull);
         }
         Ok(())
     }
@@ -403,6 +430,21 @@ impl<'m> Heap<'m, AnyIndex<'m>> {
     }
 }
 
+/// Returns whether a choice leaves a short block or hole.
+#[cold]
+#[inline(never)]
+fn makes_short(state: &State, choice: Choice, need: &Need) -> bool {
+    let is_short = |len: usize| (1..=CLASSES).contains(&len);
+    let (before, behind) = match choice {
+        Choice::Hole(hole) => (need.gap(hole.start), hole.len - need.gap(hole.start) - need.len),
+        // The wilderness becomes a hole, together with the gap behind it.
+        Choice::Nowhere if state.growth() == Growth::Append => (state.wilderness() + need.gap(state.end), 0),
+        // What is left of the wilderness is in no index.
+        Choice::Wilderness | Choice::Nowhere => (need.gap(state.top), 0),
+    };
+    is_short(need.len) || is_short(before) || is_short(behind)
+}
+
 impl<P: Choose> Engine for Fit<'_, P> {
     fn policy(&self) -> PolicyKind {
         P::KIND
@@ -488,6 +530,7 @@ impl<P: Choose> Noted for Fit<'_, P> {
         new: usize,
         note: impl FnOnce(Change),
     ) -> Result<(), ResizeError> {
+        self.heap.shun_short_resize(offset, new)?;
         self.heap.shared(|heap| heap.resize_in_place(offset, old, new, note))
     }
 

@@ -10,7 +10,7 @@ use crate::counters::{Census, Counters, verify};
 use crate::error::{FreeError, RulesError, Violation};
 use crate::lookup;
 use crate::map::{self, BlockMap};
-use crate::parts::{Part, Parts};
+use crate::parts::{Part, Parts, Reach};
 use crate::rules::{Growth, PolicyKind, Rules, Statistics};
 use crate::state::State;
 use crate::store::{self, Sections, begin_recovery, state_at};
@@ -20,12 +20,31 @@ pub trait Section<'m>: Sized {
     /// Returns the number of cells that the index of a region of `granules` needs.
     fn cells_for(granules: usize) -> usize;
 
-    /// Adds the parts of such an index, as far as a heap of `used` granules uses them.
-    fn add_parts(parts: &mut Parts<'_>, granules: usize, used: usize);
+    /// Returns the limit of short blocks, if a part of the index is used for short holes only.
+    #[inline(always)]
+    fn short_limit(&mut self) -> Option<&mut ShortLimit> {
+        None
+    }
+
+    /// Adds the parts of such an index, as far as a heap with this reach, in granules, uses them.
+    fn add_parts(parts: &mut Parts<'_>, granules: usize, reach: Reach);
 
     /// Creates the index in `cells`: all zeros for an empty one, or the contents of an earlier index of the same
     /// region.
     fn new(cells: Cells<'m, u64>, granules: usize) -> Self;
+}
+
+/// How far there may be blocks and holes of up to 64 granules.
+#[derive(Clone, Copy)]
+pub struct ShortLimit {
+    /// None may start at or above this granule.
+    pub(crate) granule: usize,
+    /// What [`ShortLimit::granule`] would have to be for the last request that was refused because of it; otherwise 0.
+    pub(crate) missing: usize,
+}
+
+impl ShortLimit {
+    pub(crate) const NONE: ShortLimit = ShortLimit { granule: usize::MAX, missing: 0 };
 }
 
 /// A heap without its policy.
@@ -50,23 +69,23 @@ impl<'m, I: Section<'m>> Heap<'m, I> {
         Ok(Self::sections(state.capacity, rules.statistics).total())
     }
 
-    /// Calls `visit` with each part of that metadata, as far as a heap of `heap_size` bytes uses it.
+    /// Calls `visit` with each part of that metadata, as far as a heap with this reach uses it.
     #[cold]
     #[inline(never)]
     pub(crate) fn each_part(
         policy: PolicyKind,
         capacity: usize,
         rules: &Rules,
-        heap_size: usize,
+        reach: Reach,
         visit: &mut dyn FnMut(Part),
     ) -> Result<(), RulesError> {
         let state = State::new(policy, capacity, rules)?;
         let granules = state.capacity;
-        let used = heap_size.div_ceil(1 << state.shift()).min(granules);
+        let [end, short] = [reach.end, reach.short].map(|bytes| bytes.div_ceil(1 << state.shift()).min(granules));
         let mut parts = Parts::new(visit);
         parts.add_whole(Self::sections(granules, rules.statistics).before_map());
-        map::add_parts(&mut parts, granules, used);
-        I::add_parts(&mut parts, granules, used);
+        map::add_parts(&mut parts, granules, end);
+        I::add_parts(&mut parts, granules, Reach { end, short });
         Ok(())
     }
 
@@ -101,9 +120,20 @@ impl<'m, I: Section<'m>> Heap<'m, I> {
         Heap { state, counters, map, limit: granules, index }
     }
 
-    /// Lets the heap grow up to `heap_size` bytes, at most to its capacity, and no further.
-    pub(crate) fn set_limit(&mut self, heap_size: usize) {
-        self.limit = (heap_size >> self.state.shift()).min(self.state.capacity);
+    /// Lets the heap reach as far as this, at most to its capacity, and no further.
+    pub(crate) fn set_limit(&mut self, reach: Reach) {
+        let granules = |bytes: usize| (bytes >> self.state.shift()).min(self.state.capacity);
+        self.limit = granules(reach.end);
+        let short = granules(reach.short);
+        if let Some(limit) = self.index.short_limit() {
+            limit.granule = short;
+        }
+    }
+
+    /// Returns [`Reach::short`] as the last request would have needed it that was refused for that; otherwise 0.
+    pub(crate) fn missing(&mut self) -> usize {
+        let missing = self.index.short_limit().map_or(0, |limit| core::mem::take(&mut limit.missing));
+        missing << self.state.shift()
     }
 
     /// Attaches to the heap of `policy` whose metadata lies at `metadata`.

@@ -70,7 +70,7 @@ pub use fit::Fit;
 pub use generator::Generator;
 pub use glance::Glance;
 pub use noted::{Change, Noted};
-pub use parts::Part;
+pub use parts::{Part, Reach};
 pub use policies::{BestFit, FirstFit, GoodFit, NextFit, RandomFit, WorstFit};
 pub use recover::RecoverError;
 pub use rules::{Growth, MAX_GRANULES, MAX_HEADER, MIN_GRANULES, PolicyKind, Rules, Statistics};

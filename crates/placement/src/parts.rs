@@ -1,5 +1,23 @@
 //! How far a heap uses each part of its metadata, for heaps whose metadata is backed with memory as they grow.
 
+/// How far a heap uses its region, in bytes from the region's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// Where the heap ends.
+    pub end: usize,
+    /// Blocks and holes of up to 64 granules start below this. Best and good fit use most of their index for such holes
+    /// only: a heap of long blocks needs little of it.
+    pub short: usize,
+}
+
+impl Reach {
+    /// The reach of a heap of `end` bytes that has short blocks anywhere.
+    #[must_use]
+    pub const fn whole(end: usize) -> Reach {
+        Reach { end, short: end }
+    }
+}
+
 /// A part of a heap's metadata, in cells of 8 bytes. The parts lie one behind the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
@@ -49,7 +67,7 @@ mod tests {
             assert!(part.start == at && part.used <= part.length && part.used > 0, "{part:?}");
             (count, at, used) = (count + 1, at + part.length, used + part.used);
         };
-        AnyEngine::each_part(policy, capacity, rules, end, &mut visit).unwrap();
+        AnyEngine::each_part(policy, capacity, rules, Reach::whole(end), &mut visit).unwrap();
         (count, at, used)
     }
 

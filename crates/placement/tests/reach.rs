@@ -1,6 +1,6 @@
 //! A heap that is kept to a reach places blocks as one that is not, and accesses no metadata beyond its reach.
 
-use heapwright_placement::{AllocateError, AnyEngine, Engine, Growth, PolicyKind, ResizeError, Rules};
+use heapwright_placement::{AllocateError, AnyEngine, Engine, Growth, PolicyKind, Reach, ResizeError, Rules};
 
 const CAPACITY: usize = 64 << 20;
 /// A multiple of what heaps grow by: a limit elsewhere would end the growth early, and change the free tail.
@@ -49,8 +49,7 @@ struct Kept {
     metadata: Vec<u64>,
     policy: PolicyKind,
     rules: Rules,
-    /// How long the heap may become.
-    reach: usize,
+    reach: Reach,
     engine: AnyEngine<'static>,
 }
 
@@ -59,7 +58,7 @@ impl Kept {
         let cells = AnyEngine::metadata_cells(policy, CAPACITY, &rules).unwrap();
         let mut metadata = vec![UNMAPPED; cells];
         let start = std::ptr::NonNull::from(&mut metadata[..]).cast();
-        let reach = 0;
+        let reach = Reach::whole(0);
         AnyEngine::each_part(policy, CAPACITY, &rules, reach, &mut |part| {
             metadata[part.start..part.start + part.used].fill(0);
         })
@@ -72,7 +71,7 @@ impl Kept {
     }
 
     /// Makes the metadata valid that a longer reach takes.
-    fn extend(&mut self, reach: usize) {
+    fn extend(&mut self, reach: Reach) {
         let start = self.metadata.as_mut_ptr();
         let mut before = Vec::new();
         let (policy, rules, kept) = (self.policy, self.rules, self.reach);
@@ -92,15 +91,36 @@ impl Kept {
         self.engine.set_limit(reach);
     }
 
+    /// Extends the reach by what the refused request lacked: metadata for short blocks, or a longer heap.
+    fn extend_as_needed(&mut self) {
+        let missing = self.engine.missing();
+        let Reach { end, short } = self.reach;
+        if missing != 0 && missing <= end {
+            assert!(missing > short);
+            self.extend(Reach { end, short: missing });
+        } else {
+            assert!(end < CAPACITY);
+            let end = (end + STEP).min(CAPACITY);
+            self.extend(Reach { end, short: if missing == 0 { short } else { end } });
+        }
+    }
+
     fn allocate(&mut self, bytes: usize, align: usize) -> Result<usize, AllocateError> {
         loop {
             match self.engine.allocate(bytes, align) {
-                Err(AllocateError::RegionFull) => {
-                    assert!(self.reach < CAPACITY);
-                    self.extend((self.reach + STEP).min(CAPACITY));
-                }
+                Err(AllocateError::RegionFull) => self.extend_as_needed(),
                 result => return result,
             }
+        }
+    }
+
+    fn resize(&mut self, offset: usize, old: usize, new: usize) -> Result<(), ResizeError> {
+        match (self.engine.resize(offset, old, new), self.engine.missing()) {
+            (Err(ResizeError::NoRoom), missing @ 1..) => {
+                self.extend(Reach { short: missing, ..self.reach });
+                self.engine.resize(offset, old, new)
+            }
+            (result, _) => result,
         }
     }
 
@@ -136,9 +156,9 @@ fn placements_are_the_same(policy: PolicyKind, rules: Rules, seed: u64) {
                 let (offset, old) = live[at];
                 let new = if numbers.below(2) == 0 { numbers.size() } else { (old + numbers.below(64)).max(33) - 32 };
                 // Beyond its end the heap that is kept is extended where the other has grown already.
-                if offset + old < whole.top() && offset + new < kept.reach {
+                if offset + old < whole.top() && offset + new < kept.reach.end {
                     let resized = whole.resize(offset, old, new);
-                    assert_eq!(kept.engine.resize(offset, old, new), resized, "{name} {operation}");
+                    assert_eq!(kept.resize(offset, old, new), resized, "{name} {operation}");
                     if resized.is_ok() {
                         live[at].1 = new;
                     }
@@ -205,10 +225,30 @@ fn a_reach_changes_no_placement() {
     }
 }
 
+#[test]
+fn long_blocks_need_little_metadata() {
+    for policy in [PolicyKind::Best, PolicyKind::Good] {
+        let mut kept = Kept::new(policy, rules());
+        let blocks: Vec<usize> = (0..40).map(|_| kept.allocate(1 << 20, 16).unwrap()).collect();
+        for &offset in blocks.iter().step_by(2) {
+            kept.engine.deallocate(offset).unwrap();
+        }
+        assert_eq!(kept.reach.short, 0, "{policy:?}");
+        kept.check();
+        // A short block is what needs more: the end of the hole that it is cut from.
+        let offset = kept.allocate(100, 16).unwrap();
+        assert_eq!((offset, kept.reach.short), (0, 1 << 20), "{policy:?}");
+        // So does a hole that would become short.
+        let end = kept.allocate((1 << 20) - 96, 16).unwrap();
+        assert_eq!((end, kept.reach.short), (2 << 20, 3 << 20), "{policy:?}");
+        kept.check();
+    }
+}
+
 /// Returns how many cells of the metadata a heap of `end` bytes uses.
 fn cells_used(policy: PolicyKind, capacity: usize, end: usize) -> usize {
     let mut used = 0;
-    AnyEngine::each_part(policy, capacity, &rules(), end, &mut |part| used += part.used).unwrap();
+    AnyEngine::each_part(policy, capacity, &rules(), Reach::whole(end), &mut |part| used += part.used).unwrap();
     used
 }
 

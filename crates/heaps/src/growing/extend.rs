@@ -3,7 +3,7 @@
 use core::alloc::Layout;
 
 use heapwright_os::{Refused, page_size};
-use heapwright_placement::{Engine, Growth, PolicyKind};
+use heapwright_placement::{Engine, Growth, PolicyKind, Reach};
 
 use super::{GrowingHeap, OutOfMemory};
 use crate::policy::Policy;
@@ -11,9 +11,19 @@ use crate::policy::Policy;
 /// The heap is extended by an eighth, at least by this many bytes, which keeps system calls few.
 const LEAST_STEP: usize = 512 << 10;
 
+/// The metadata of short blocks is mapped for at least this many bytes more.
+const SHORT_STEP: usize = 32 << 20;
+
+/// How far the metadata of short blocks is mapped when the heap is extended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Short {
+    AsBefore,
+    ToTheEnd,
+}
+
 impl<P: Policy> GrowingHeap<P> {
-    /// Places a block that the engine refused, as no hole can contain it: extends the heap by what it needs, or a
-    /// little more.
+    /// Places a block that the engine refused. If metadata for short blocks was missing where the policy puts it, maps
+    /// that. Otherwise no hole can contain it: extends the heap by what it needs, or a little more.
     #[cold]
     #[inline(never)]
     pub(super) fn place_behind(&mut self, layout: Layout) -> Result<usize, OutOfMemory> {
@@ -30,8 +40,14 @@ impl<P: Policy> GrowingHeap<P> {
     }
 
     fn place_in_more(&mut self, layout: Layout) -> Result<usize, OutOfMemory> {
+        let missing = P::missing(&mut self.placement.engine);
+        if (1..=self.region.committed()).contains(&missing) {
+            self.extend_short(missing).map_err(|Refused| OutOfMemory)?;
+            return self.placement.engine.allocate(layout.size(), layout.align()).map_err(|_| OutOfMemory);
+        }
         let end = self.end_with(layout).ok_or(OutOfMemory)?;
-        self.extend_to(end).map_err(|Refused| OutOfMemory)?;
+        let short = if missing == 0 { Short::AsBefore } else { Short::ToTheEnd };
+        self.extend_to(end, short).map_err(|Refused| OutOfMemory)?;
         // No hole can contain it: there is no need to look at each again.
         self.placement.engine.allocate_soon(layout.size(), layout.align()).map_err(|_| OutOfMemory)
     }
@@ -53,8 +69,24 @@ impl<P: Policy> GrowingHeap<P> {
         start.checked_add(layout.size())?.checked_next_multiple_of(self.granule)
     }
 
+    /// Maps the metadata of short blocks in the first `to` bytes, all of them committed, and, if the system has the
+    /// memory, ahead of that.
+    pub(super) fn extend_short(&mut self, to: usize) -> Result<(), Refused> {
+        let ahead = (self.short / 8).max(SHORT_STEP);
+        let generous = to.saturating_add(ahead).min(self.region.committed());
+        self.extend_short_exactly(generous).or_else(|Refused| self.extend_short_exactly(to))
+    }
+
+    fn extend_short_exactly(&mut self, short: usize) -> Result<(), Refused> {
+        let reach = self.reach(self.region.committed(), short);
+        self.metadata.reach(&self.design, reach)?;
+        self.short = short;
+        P::set_limit(&mut self.placement.engine, reach);
+        Ok(())
+    }
+
     /// Extends the heap to `end` bytes and, if the system has the memory, ahead of that.
-    pub(super) fn extend_to(&mut self, end: usize) -> Result<(), Refused> {
+    pub(super) fn extend_to(&mut self, end: usize, short: Short) -> Result<(), Refused> {
         if end > self.design.capacity {
             return Err(Refused);
         }
@@ -63,7 +95,7 @@ impl<P: Policy> GrowingHeap<P> {
         let least = whole(end);
         let ahead = (before / 8).max(LEAST_STEP).next_multiple_of(LEAST_STEP);
         let generous = whole(least.saturating_add(ahead));
-        self.extend_exactly(before, generous).or_else(|Refused| self.extend_exactly(before, least))
+        self.extend_exactly(before, generous, short).or_else(|Refused| self.extend_exactly(before, least, short))
     }
 
     /// Returns `bytes` and what is missing to a whole step, of a heap that grows by steps, and then to a whole page.
@@ -76,27 +108,30 @@ impl<P: Policy> GrowingHeap<P> {
         whole(steps, page_size())
     }
 
-    /// Returns how long the engine's heap may be where memory is committed up to `end`: at most as the capacity, which
-    /// may end within a page; and whole steps, of a heap that grows by steps, except at its capacity. A step that ended
-    /// with the memory would be too short, and the free tail not what the rule makes of it.
-    pub(super) fn size_within(&self, end: usize) -> usize {
-        match self.design.rules.growth {
+    /// Returns how far the engine reaches where memory is committed up to `end`: to the capacity at most, which may end
+    /// within a page; and to the end of a whole step, of a heap that grows by steps, except at its capacity. A step
+    /// that ended with the memory would be too short, and the free tail not what the rule makes of it.
+    pub(super) fn reach(&self, end: usize, short: usize) -> Reach {
+        let end = match self.design.rules.growth {
             Growth::Pages(step) if end < self.design.capacity => end - end % step as usize,
             _ => end.min(self.design.capacity),
-        }
+        };
+        Reach { end, short: short.min(self.design.capacity) }
     }
 
     /// Extends the heap from `before` to `end` bytes, whole pages. Where that is refused, nothing has changed but the
     /// memory of the metadata.
-    fn extend_exactly(&mut self, before: usize, end: usize) -> Result<(), Refused> {
-        let heap_size = self.size_within(end);
+    fn extend_exactly(&mut self, before: usize, end: usize, short: Short) -> Result<(), Refused> {
+        let short = if short == Short::ToTheEnd { end } else { self.short };
+        let reach = self.reach(end, short);
         self.region.commit(end)?;
-        let others = self.dirty.cover(end).and_then(|()| self.metadata.cover(&self.design, heap_size));
+        let others = self.dirty.cover(end).and_then(|()| self.metadata.reach(&self.design, reach));
         if others.is_err() {
             self.region.uncommit(before);
             return others;
         }
-        P::set_limit(&mut self.placement.engine, heap_size);
+        self.short = short;
+        P::set_limit(&mut self.placement.engine, reach);
         Ok(())
     }
 }

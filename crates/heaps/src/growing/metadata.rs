@@ -8,7 +8,7 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
 use heapwright_os::{Refused, Reservation, page_size, round_to_pages};
-use heapwright_placement::{Part, Rules, RulesError};
+use heapwright_placement::{Part, Reach, Rules, RulesError};
 
 use super::CreateError;
 use crate::policy::Policy;
@@ -98,17 +98,17 @@ struct Front {
     used_to: usize,
 }
 
-/// Calls a function with each part of the metadata of a design, as far as a heap of so many bytes uses it.
-type EachPart<'d> = &'d dyn Fn(usize, &mut dyn FnMut(Part)) -> Result<(), RulesError>;
+/// Calls a function with each part of the metadata of a design, as far as a heap with this reach uses it.
+type EachPart<'d> = &'d dyn Fn(Reach, &mut dyn FnMut(Part)) -> Result<(), RulesError>;
 
 impl<P: Policy> Design<P> {
-    fn each_part(&self) -> impl Fn(usize, &mut dyn FnMut(Part)) -> Result<(), RulesError> {
-        |heap_size, visit| P::each_part(self.choice, self.capacity, &self.rules, heap_size, visit)
+    fn each_part(&self) -> impl Fn(Reach, &mut dyn FnMut(Part)) -> Result<(), RulesError> {
+        |reach, visit| P::each_part(self.choice, self.capacity, &self.rules, reach, visit)
     }
 }
 
-/// Calls `visit` with the fronts in their order, as a heap of `heap_size` bytes uses them.
-fn each_front(each_part: EachPart<'_>, heap_size: usize, visit: &mut dyn FnMut(Front)) -> Result<(), RulesError> {
+/// Calls `visit` with the fronts in their order, as a heap with this reach uses them.
+fn each_front(each_part: EachPart<'_>, reach: Reach, visit: &mut dyn FnMut(Front)) -> Result<(), RulesError> {
     let (mut front, mut count, mut after_long) = (Front::default(), 1, false);
     let mut add = |part: Part| {
         let [start, length, used] = [part.start, part.length, part.used].map(|cells| cells * size_of::<u64>());
@@ -121,7 +121,7 @@ fn each_front(each_part: EachPart<'_>, heap_size: usize, visit: &mut dyn FnMut(F
         front.used_to = start + if is_long { used } else { length };
         after_long = is_long;
     };
-    each_part(heap_size, &mut add)?;
+    each_part(reach, &mut add)?;
     visit(front);
     Ok(())
 }
@@ -143,7 +143,7 @@ impl Metadata {
         let length = space.length() - BEFORE_CELLS;
         let mut fronts = Fronts::new(space).map_err(|Refused| CreateError::Refused)?;
         let (mut at, mut count) = (0, 0);
-        each_front(each_part, 0, &mut |front| {
+        each_front(each_part, Reach::whole(0), &mut |front| {
             if front.start > 0
                 && let Some(before) = &mut fronts[count]
             {
@@ -152,28 +152,28 @@ impl Metadata {
             }
         })?;
         let mut metadata = Metadata { fronts, length };
-        metadata.cover_parts(each_part, 0).map_err(|Refused| CreateError::Refused)?;
+        metadata.reach_parts(each_part, Reach::whole(0)).map_err(|Refused| CreateError::Refused)?;
         Ok(metadata)
     }
 
-    /// Maps what a heap of `heap_size` bytes uses.
+    /// Maps what a heap with this reach uses.
     ///
     /// # Errors
     /// [`Refused`]: more than before may be mapped, but not all.
-    pub(super) fn cover<P: Policy>(&mut self, design: &Design<P>, heap_size: usize) -> Result<(), Refused> {
-        self.cover_parts(&design.each_part(), heap_size)
+    pub(super) fn reach<P: Policy>(&mut self, design: &Design<P>, reach: Reach) -> Result<(), Refused> {
+        self.reach_parts(&design.each_part(), reach)
     }
 
-    fn cover_parts(&mut self, each_part: EachPart<'_>, heap_size: usize) -> Result<(), Refused> {
+    fn reach_parts(&mut self, each_part: EachPart<'_>, reach: Reach) -> Result<(), Refused> {
         let mut result = Ok(());
         let mut fronts = self.fronts.iter_mut();
-        let visited = each_front(each_part, heap_size, &mut |front| {
+        let visited = each_front(each_part, reach, &mut |front| {
             let used = round_to_pages(front.used_to - front.start);
-            let covered = match (fronts.next(), used) {
+            let reached = match (fronts.next(), used) {
                 (Some(Some(space)), Some(used)) => space.extend(used.min(space.length())),
                 _ => Err(Refused),
             };
-            result = result.and(covered);
+            result = result.and(reached);
         });
         visited.map_err(|_| Refused).and(result)
     }

@@ -143,17 +143,17 @@ impl<P: Policy> GrowingHeap<P> {
     pub fn retract(&mut self, least: usize) -> usize {
         // A part of the wilderness stays.
         let end = self.whole_steps(self.placement.engine.top() + 1);
-        let heap_size = self.size_within(end);
+        let reach = self.reach(end, self.short);
         let is_worth_it = end.checked_add(least).is_some_and(|enough| enough <= self.region.committed());
-        if !is_worth_it || !P::retract(&mut self.placement.engine, heap_size) {
+        if !is_worth_it || !P::retract(&mut self.placement.engine, reach.end) {
             return 0;
         }
         // SAFETY: no block reaches above the top.
         let bytes = unsafe { self.region.retract(end) };
         if bytes != 0 {
             self.dirty.forget_from(end / page_size());
-            // The heap was longer until now, so that the metadata is mapped and the marks cover it.
-            P::set_limit(&mut self.placement.engine, heap_size);
+            // The heap reached further until now, so that the metadata is mapped and the marks cover it.
+            P::set_limit(&mut self.placement.engine, reach);
         }
         bytes
     }

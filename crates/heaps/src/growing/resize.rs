@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 use heapwright_os::Refused;
 use heapwright_placement::{Block, BlockState, Engine, Freed, PolicyKind, ResizeError};
 
+use super::extend::Short;
 use super::{GrowingHeap, OutOfMemory};
 use crate::policy::Policy;
 
@@ -37,10 +38,17 @@ impl<P: Policy> GrowingHeap<P> {
     /// `wanted`.
     #[cold]
     fn make_room(&mut self, error: ResizeError, end: usize, wanted: usize, bytes: usize) -> Result<(), ResizeError> {
-        if error != ResizeError::NoRoom || !self.can_extend_last(end, bytes) {
+        let missing = P::missing(&mut self.placement.engine);
+        let made = if error != ResizeError::NoRoom {
             return Err(error);
-        }
-        self.extend_to(wanted).map_err(|Refused| ResizeError::NoRoom)
+        } else if (1..=self.region.committed()).contains(&missing) {
+            self.extend_short(missing)
+        } else if self.can_extend_last(end, bytes) {
+            self.extend_to(wanted, if missing == 0 { Short::AsBefore } else { Short::ToTheEnd })
+        } else {
+            Err(Refused)
+        };
+        made.map_err(|Refused| ResizeError::NoRoom)
     }
 
     /// Returns whether a longer heap has room for a block of `bytes` that ends at `end` now: buddies never extend a

@@ -36,15 +36,7 @@ pub const CASES: &[Case] = &[
         surrounding: &["--data=268435456"],
         program: Compiled("fill.c", &["1048576", "1073741824", "all"]),
         bound: AtLeast(250 * MIB),
-        today: &[
-            (Hardened, FailsToday("random distances and guards take a part of the limit")),
-            (
-                Best,
-                FailsToday(
-                    "its index of short holes counts too, 0.8 %, lest none could be placed when the limit is reached",
-                ),
-            ),
-        ],
+        today: &[(Hardened, FailsToday("random distances and guards take a part of the limit"))],
         ..EXERCISE
     },
     Case {
@@ -62,15 +54,7 @@ pub const CASES: &[Case] = &[
         surrounding: &["--as=4294967296"],
         program: Compiled("fill.c", &["1048576", "1000000000000", "first"]),
         bound: AtLeast(4000 * MIB),
-        today: &[
-            (Hardened, FailsToday("random distances take a part of the limit")),
-            (
-                Best,
-                FailsToday(
-                    "its index of short holes counts too, 0.8 %, lest none could be placed when the limit is reached",
-                ),
-            ),
-        ],
+        today: &[(Hardened, FailsToday("random distances take a part of the limit"))],
         ..EXERCISE
     },
     Case {

@@ -4,7 +4,7 @@ use crate::bit_tree::{self, BitTree};
 use crate::bits::lowest;
 use crate::cells::Cells;
 use crate::heap::Section;
-use crate::parts::Parts;
+use crate::parts::{Parts, Reach};
 
 /// Cell 0: a bit per order that has a free block. Cells 1 to `ORDERS`: where each order's set lies. Then the sets.
 pub(crate) struct FreeSets<'m> {
@@ -34,12 +34,12 @@ impl<'m> Section<'m> for FreeSets<'m> {
         1 + orders + (0..orders).map(|order| bit_tree::cells_for(granules >> order)).sum::<usize>()
     }
 
-    fn add_parts(parts: &mut Parts<'_>, granules: usize, used: usize) {
+    fn add_parts(parts: &mut Parts<'_>, granules: usize, Reach { end, .. }: Reach) {
         let orders = orders_of(granules);
         parts.add_whole(1 + orders);
         for order in 0..orders {
             // The buddy of the last block may lie behind the end.
-            bit_tree::add_parts(parts, granules >> order, (used >> order) + 2);
+            bit_tree::add_parts(parts, granules >> order, (end >> order) + 2);
         }
     }
 

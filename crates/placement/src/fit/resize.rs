@@ -2,10 +2,31 @@
 
 use crate::error::ResizeError;
 use crate::heap::Heap;
-use crate::index::AnyIndex;
+use crate::index::class_map::CLASSES;
+use crate::index::{AnyIndex, Index};
 use crate::map::Hole;
 use crate::noted::Change;
 use crate::rules::Growth;
+
+impl<'m, I: Index<'m>> Heap<'m, I> {
+    /// Refuses a resize that would leave a short block or hole beyond the limit for those.
+    pub(super) fn shun_short_resize(&mut self, offset: usize, new: usize) -> Result<(), ResizeError> {
+        let Some(limit) = self.index.short_limit().map(|limit| limit.granule) else { return Ok(()) };
+        let start = self.used_block(offset).ok_or(ResizeError::NotABlock)?;
+        let granules = self.state.granules(new).ok_or(ResizeError::NoRoom)?;
+        let (end, wanted) = (self.map.next_start(start), start + usize::from(self.state.header) + granules);
+        let is_before_hole = end != self.state.top && self.map.is_hole(end);
+        let behind = if is_before_hole { self.map.hole_at(end).end() } else { end.max(wanted) };
+        let is_short = |len: usize| (1..=CLASSES).contains(&len);
+        if behind > limit && (is_short(wanted - start) || is_short(behind.saturating_sub(wanted))) {
+            if let Some(limit) = self.index.short_limit() {
+                limit.missing = behind;
+            }
+            return Err(ResizeError::NoRoom);
+        }
+        Ok(())
+    }
+}
 
 impl<'m> Heap<'m, AnyIndex<'m>> {
     #[inline(never)]

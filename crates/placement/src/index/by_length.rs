@@ -6,12 +6,12 @@ use core::marker::PhantomData;
 use crate::bit_tree::{self, BitTree};
 use crate::bits::{below, lowest};
 use crate::cells::Cells;
-use crate::heap::Section;
+use crate::heap::{Section, ShortLimit};
 use crate::index::class_map::{self, CLASSES, ClassMap, exact_in_word};
 use crate::index::min_trie::{self, LengthBits, Node, base_of, stretch_of, stretches};
 use crate::index::{Index, Survey, Update};
 use crate::map::{BlockMap, Hole, PLAIN_WORDS, words_for};
-use crate::parts::Parts;
+use crate::parts::{Parts, Reach};
 use crate::state::Need;
 
 /// How holes longer than 64 granules are divided into bins, the shortest first.
@@ -40,6 +40,7 @@ pub struct ByLength<'m, B> {
     /// The encoded bins; the offset of their roots; how many stretches have had long holes; the class map; for each
     /// stretch the roots of its bins and the set of non-empty bins.
     cells: Cells<'m, u64>,
+    short: ShortLimit,
     _bins: PhantomData<B>,
 }
 
@@ -254,13 +255,18 @@ impl<'m, B: Bins> Section<'m> for ByLength<'m, B> {
         CLASS_MAP + class_map::cells_for(words) + stretches(words) * stretch_cells(bins)
     }
 
-    fn add_parts(parts: &mut Parts<'_>, granules: usize, used: usize) {
+    #[inline(always)]
+    fn short_limit(&mut self) -> Option<&mut ShortLimit> {
+        Some(&mut self.short)
+    }
+
+    fn add_parts(parts: &mut Parts<'_>, granules: usize, reach: Reach) {
         let words = words_for(granules);
         if words > PLAIN_WORDS {
             parts.add_whole(CLASS_MAP);
-            class_map::add_parts(parts, words, words_for(used));
+            class_map::add_parts(parts, words, words_for(reach.end), words_for(reach.short));
             let bins = B::of_region(granules).count();
-            let [all, used] = [words, words_for(used)].map(|words| stretches(words) * stretch_cells(bins));
+            let [all, used] = [words, words_for(reach.end)].map(|words| stretches(words) * stretch_cells(bins));
             parts.add(all, used);
         }
     }
@@ -272,7 +278,7 @@ impl<'m, B: Bins> Section<'m> for ByLength<'m, B> {
             Self::classes().lay_out(&mut cells, words);
             cells.set(ROOTS, (CLASS_MAP + class_map::cells_for(words)) as u64);
         }
-        ByLength { cells, _bins: PhantomData }
+        ByLength { cells, short: ShortLimit::NONE, _bins: PhantomData }
     }
 }
 
@@ -308,7 +314,7 @@ impl<'m, B: Bins> Update<'m> for ByLength<'m, B> {
 impl<'m, B: Bins> Index<'m> for ByLength<'m, B> {
     #[inline(always)]
     fn reborrow(&mut self) -> impl Update<'_> {
-        ByLength::<B> { cells: self.cells.reborrow(), _bins: PhantomData }
+        ByLength::<B> { cells: self.cells.reborrow(), short: self.short, _bins: PhantomData }
     }
 
     fn check(&self, map: &BlockMap<'m>, survey: &Survey) -> Result<(), usize> {
@@ -317,7 +323,7 @@ impl<'m, B: Bins> Index<'m> for ByLength<'m, B> {
         if (self.cells.get(BINS), self.cells.get(ROOTS)) != (bins.to_cell(), roots as u64) {
             return Err(0);
         }
-        Self::classes().check(&self.cells, map, survey)?;
+        Self::classes().check(&self.cells, map, survey, words_for(self.short.granule))?;
         let used = stretches(survey.words);
         if self.stretches() > used {
             return Err(0);

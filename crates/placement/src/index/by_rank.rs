@@ -17,7 +17,7 @@ use crate::index::counted_classes::{self, CountedClasses, FAN_BITS};
 use crate::index::ordered_tree::{self, OrderedTree};
 use crate::index::{Choice, Index, Survey, Update, scan};
 use crate::map::{BlockMap, Hole, PLAIN_WORDS, words_for};
-use crate::parts::Parts;
+use crate::parts::{Parts, Reach};
 use crate::rules::MAX_GRANULES;
 use crate::state::{Need, State};
 
@@ -196,12 +196,12 @@ impl<'m> Section<'m> for ByRank<'m> {
         CLASS_COUNTS + counted_classes::cells_for(words) + ordered_tree::cells_for(most_long(granules))
     }
 
-    fn add_parts(parts: &mut Parts<'_>, granules: usize, used: usize) {
+    fn add_parts(parts: &mut Parts<'_>, granules: usize, reach: Reach) {
         let words = words_for(granules);
         if words > PLAIN_WORDS {
             parts.add_whole(CLASS_COUNTS);
-            counted_classes::add_parts(parts, words, words_for(used));
-            parts.add(ordered_tree::cells_for(most_long(granules)), ordered_tree::cells_for(most_long(used)));
+            counted_classes::add_parts(parts, words, words_for(reach.end));
+            parts.add(ordered_tree::cells_for(most_long(granules)), ordered_tree::cells_for(most_long(reach.end)));
         }
     }
 

@@ -36,12 +36,14 @@ pub(crate) fn cells_for(words: usize) -> usize {
     LEVELS + 1 + nodes_of_levels(words).sum::<usize>() * CLASSES
 }
 
-/// Adds the parts of the class map of `words` map words, as far as it is used for `used` of them.
-pub(crate) fn add_parts(parts: &mut Parts<'_>, words: usize, mut used: usize) {
+/// Adds the parts of the class map of `words` map words, as far as it is used for `used` of them, of which `short` have
+/// holes that are classes.
+pub(crate) fn add_parts(parts: &mut Parts<'_>, words: usize, mut used: usize, short: usize) {
     parts.add_whole(LEVELS + 1);
+    let mut lowest = Some(short.div_ceil(64));
     for nodes in nodes_of_levels(words) {
         used = used.div_ceil(64);
-        parts.add(nodes * CLASSES, (used + 1) * CLASSES);
+        parts.add(nodes * CLASSES, (lowest.take().unwrap_or(used) + 1) * CLASSES);
     }
 }
 
@@ -196,22 +198,36 @@ impl ClassMap {
         }
     }
 
-    /// Checks that every level up to the root agrees with the map and all above are empty; otherwise returns a granule
+    /// Checks that every level up to the root agrees with the map and all above are empty, where only the first `short`
+    /// words of the map may have holes that are classes; otherwise returns a granule
     /// near the error.
-    pub(crate) fn check(self, cells: &Cells<'_, u64>, map: &BlockMap<'_>, survey: &Survey) -> Result<(), usize> {
+    pub(crate) fn check(
+        self,
+        cells: &Cells<'_, u64>,
+        map: &BlockMap<'_>,
+        survey: &Survey,
+        short: usize,
+    ) -> Result<(), usize> {
         let levels = || self.first_cells(map.words());
         if levels().enumerate().any(|(level, cell)| cells.get(self.base + level) != cell as u64) {
             return Err(0);
         }
         let (mut nodes, mut granules) = (survey.words.div_ceil(64), 64 * 64);
         let level = self.base + LEVELS + 1;
+        let used = nodes.min(short.div_ceil(64));
         for node in 0..nodes {
             let expected = node_of_map(map, node * 64..survey.words.min((node + 1) * 64));
-            check_node(cells, level + node * CLASSES, |class| expected[class]).map_err(|()| node * granules)?;
+            let agrees = if node < used {
+                check_node(cells, level + node * CLASSES, |class| expected[class])
+            } else {
+                expected.iter().all(|&holes| holes == 0).then_some(()).ok_or(())
+            };
+            agrees.map_err(|()| node * granules)?;
         }
-        let mut root = level;
+        let (mut root, mut readable) = (level, used);
         for (height, (below, level)) in (1..).zip(levels().zip(levels().skip(1))) {
-            let (children, kept) = (nodes, height <= u32::from(survey.height));
+            let (children, kept) = (nodes.min(readable), height <= u32::from(survey.height));
+            readable = usize::MAX;
             (nodes, granules) = (nodes.div_ceil(64), granules * 64);
             root = if kept { level } else { root };
             for node in 0..nodes {

@@ -11,7 +11,7 @@ use crate::cells::Cells;
 use crate::heap::Section;
 use crate::index::{Index, Survey, Update};
 use crate::map::{BlockMap, Hole, PLAIN_WORDS, words_for};
-use crate::parts::Parts;
+use crate::parts::{Parts, Reach};
 
 mod row;
 
@@ -242,8 +242,8 @@ impl<'m> Section<'m> for MaxTree<'m> {
         if words <= PLAIN_WORDS { 0 } else { (1 + rows_of_levels(words).sum::<usize>()) * ROW }
     }
 
-    fn add_parts(parts: &mut Parts<'_>, granules: usize, used: usize) {
-        let (words, mut used) = (words_for(granules), words_for(used));
+    fn add_parts(parts: &mut Parts<'_>, granules: usize, Reach { end, .. }: Reach) {
+        let (words, mut used) = (words_for(granules), words_for(end));
         if words <= PLAIN_WORDS {
             return;
         }
