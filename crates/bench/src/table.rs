@@ -39,7 +39,7 @@ impl Deref for Table {
     type Target = [Option<Block>];
 
     fn deref(&self) -> &[Option<Block>] {
-        // SAFETY: `of` has initialised so many places, which are mapped while this lives.
+        // SAFETY: `of` has initialised `length` places, which are mapped while this lives.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 }

@@ -52,7 +52,7 @@ pub fn end_at_refusals_in_libraries(spare: &'static OwnMemory) {
     }));
 }
 
-/// Ends the process for which there is no memory: so many bytes, if that is known.
+/// Ends the process for which there is no memory; the size that was refused, if it is known, is said.
 fn end_the_process(size: Option<usize>, spare: &OwnMemory) -> ! {
     let this = this_thread();
     match ENDING.compare_exchange(0, this, Ordering::Relaxed, Ordering::Relaxed) {

@@ -85,7 +85,7 @@ fn a_command_without_memory_ends_with_one_line_and_the_exit_code_of_a_failure() 
     }
 }
 
-/// No thread has room for a stack of so many bytes.
+/// No thread has room for a stack of this length, in bytes.
 const ENDLESS: &str = "4611686018427387904";
 
 #[test]

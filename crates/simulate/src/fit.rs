@@ -227,7 +227,8 @@ fn print(rows: &[Row], demand: &Demand, rules: &Rules) {
         );
     }
     tell(&format!(
-        "At most {} bytes asked for live at one time; {} with rounding{}: no heap that does not move blocks is shorter.",
+        "At most {} bytes asked for live at one time; {} with rounding{}: no heap that does not move blocks is \
+         shorter.",
         number::grouped(demand.peak_requested),
         number::grouped(demand.peak_rounded),
         if rules.header > 0 { " and headers" } else { "" }
