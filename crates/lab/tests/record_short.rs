@@ -54,15 +54,21 @@ fn processes_are_recorded_whatever_the_limit_on_descriptors() {
 #[test]
 fn address_space_that_is_short_is_the_only_reason_that_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    // What the command itself needs differs from build to build: the least with which it records is looked for.
-    let failure =
-        (1..100).map(|step| record(&format!("ulimit -v {}", step * 25_000), &folder, &["pwd"])).find(|output| {
-            assert!(!stderr(output).contains("panicked"), "{}", stderr(output));
-            !output.stdout.is_empty() && stderr(output).contains("ulimit -v")
-        });
-    let said = stderr(&failure.expect("there is a limit under which the program runs and is not recorded"));
-    assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(said.starts_with("heapwright: nothing was recorded: ") && !said.contains("LD_PRELOAD"), "{said}");
+    // What the command needs for itself differs from build to build: it runs out of it before the program starts, while
+    // the program runs, or has enough for itself and not for the recording.
+    let mut unrecorded = 0;
+    for step in 1..40 {
+        let output = record(&format!("ulimit -v {}", step * 10_000), &folder, &["pwd"]);
+        let said = stderr(&output);
+        assert!(!said.contains("panicked"), "{said}");
+        if output.stdout.is_empty() || said.is_empty() {
+            continue;
+        }
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains("`ulimit -v`") && !said.contains("LD_PRELOAD"), "{said}");
+        unrecorded += usize::from(said.starts_with("heapwright: nothing was recorded: "));
+    }
+    assert!(unrecorded > 0, "there is a limit under which the program runs and is not recorded");
 }
 
 #[test]
