@@ -11,6 +11,11 @@ from typing import Tuple
 
 from .errors import Error
 
+#: What a text that was not written by this module makes of JSON, of NumPy and of this module.
+_NOT_AN_ARRAY = (
+    ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError, SyntaxError, struct.error
+)
+
 MARK = b"HWarray1"
 _FIXED = struct.Struct("<8sII")
 _ALIGNMENT = 64
@@ -61,8 +66,11 @@ def read(memory: memoryview, name: str):
         dtype = numpy.lib.format.descr_to_dtype(_tuples(described["dtype"]))
         if dtype.hasobject:
             raise ValueError("objects")
-        return numpy.ndarray(tuple(described["shape"]), dtype, memory, offset=length)
-    except (ValueError, TypeError, KeyError, struct.error) as error:
+        shape = tuple(operator.index(length) for length in described["shape"])
+        if any(length < 0 for length in shape):
+            raise ValueError("a negative length")
+        return numpy.ndarray(shape, dtype, memory, offset=length)
+    except _NOT_AN_ARRAY as error:
         raise Error(8, f"{name!r} is a block, but not an array: {error}") from None
 
 

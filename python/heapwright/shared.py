@@ -134,11 +134,14 @@ class SharedHeap:
 
     def free(self, block: "Block") -> None:
         """Frees a block. Raises `BufferError` while views of it exist in this process."""
+        self._require_no_views(block)
+        require(library.hw_shared_free_offset(self._open_handle(), block.offset))
+
+    def _require_no_views(self, block: "Block") -> None:
         # In one step: other threads make views meanwhile.
         views = [reference() for reference in self._views.valuerefs()]
         if any(view is not None and view.offset == block.offset for view in views):
             raise BufferError("views of the block exist in this process; delete them first")
-        require(library.hw_shared_free_offset(self._open_handle(), block.offset))
 
     # Names.
 
@@ -202,9 +205,11 @@ class SharedHeap:
         return arrays.read(self[name].buffer, name)
 
     def delete_array(self, name: str) -> None:
-        """Removes an array's name and frees it. Other processes must not use it any more."""
+        """Removes an array's name and frees it. Other processes must not use it any more. Raises `BufferError`, and
+        changes nothing, while views of it exist in this process."""
         block = self[name]
         arrays.read(block.buffer, name)
+        self._require_no_views(block)
         del self[name]
         self.free(block)
 
@@ -214,8 +219,13 @@ class SharedHeap:
         """Returns the mutex of a name, which is created if there is none. Raises `Error` if it names something else."""
         if name not in self:
             block = self.allocate(Mutex.SIZE + len(Mutex.MARK))
-            block.buffer[: Mutex.SIZE + len(Mutex.MARK)] = bytes(Mutex.SIZE) + Mutex.MARK
-            if not self.set_if_absent(name, block):
+            try:
+                block.buffer[: Mutex.SIZE + len(Mutex.MARK)] = bytes(Mutex.SIZE) + Mutex.MARK
+                is_named = self.set_if_absent(name, block)
+            except BaseException:
+                self.free(block)
+                raise
+            if not is_named:
                 self.free(block)
         block = self[name]
         if block.buffer[Mutex.SIZE : Mutex.SIZE + len(Mutex.MARK)] != Mutex.MARK:

@@ -231,10 +231,12 @@ int main(int argc, char **argv)
     unsigned long runs = 0;
     if (!strcmp(argv[1], "calls")) {
         begin();
-        for (unsigned long first = 0; status != RAN_THROUGH; first++, runs += 2) {
+        /* What is given back to the system depends on the time, too: the last runs may make a call more or less. */
+        for (int with_rest = 0; status != RAN_THROUGH || with_rest != RAN_THROUGH; runs += 2) {
+            unsigned long first = runs / 2;
             status = in_a_process(refuse_calls, first, first + 1);
-            int with_rest = in_a_process(refuse_calls, first, -1ul);
-            if (status != with_rest || (status != REFUSED && status != RAN_THROUGH)) {
+            with_rest = in_a_process(refuse_calls, first, -1ul);
+            if ((status != REFUSED && status != RAN_THROUGH) || (with_rest != REFUSED && with_rest != RAN_THROUGH)) {
                 fprintf(stderr, "call %lu refused: %#x alone, %#x with all later ones\n", first, status, with_rest);
                 return 1;
             }
