@@ -67,8 +67,8 @@ def read(memory: memoryview, name: str):
         if dtype.hasobject:
             raise ValueError("objects")
         shape = tuple(operator.index(length) for length in described["shape"])
-        if any(length < 0 for length in shape):
-            raise ValueError("a negative length")
+        if not isinstance(described["shape"], list) or any(length < 0 for length in shape):
+            raise ValueError("no lengths of an array")
         return numpy.ndarray(shape, dtype, memory, offset=length)
     except _NOT_AN_ARRAY as error:
         raise Error(8, f"{name!r} is a block, but not an array: {error}") from None

@@ -198,6 +198,9 @@ class Shared(unittest.TestCase):
             struct.pack("<8sII", b"HWarray1", 64, 3) + b"{}x",
             good.replace(b"[10]", b"[99]"),
             good.replace(b"<f8", b"|O8"),
+            good.replace(b'"<f8"', b'"(2,"'),
+            good.replace(b"[10]", b"[-1]"),
+            good.replace(b"[10]", b"{}  "),
         ):
             memory[: len(good)] = good
             memory[: len(damage)] = damage
@@ -260,6 +263,25 @@ class Shared(unittest.TestCase):
         self.heap.delete_array("a")
         self.assertNotIn("a", self.heap)
         self.heap.create_array("a", 10)
+
+    def test_an_array_with_views_keeps_its_name(self):
+        view = self.heap.create_array("a", 10)
+        with self.assertRaises(BufferError):
+            self.heap.delete_array("a")
+        self.assertIn("a", self.heap)
+        del view
+        self.heap.delete_array("a")
+        self.assertNotIn("a", self.heap)
+
+    def test_a_mutex_without_a_name_leaves_no_block(self):
+        with heapwright.SharedHeap.create(self.name + "-full", size=64 << 10, roots=1) as heap:
+            heapwright.SharedHeap.unlink(self.name + "-full")
+            heap.create_array("a", 3)
+            # More calls than the heap has room for blocks.
+            for _ in range(2000):
+                with self.assertRaisesRegex(heapwright.Error, "roots are set"):
+                    heap.mutex("m")
+            heap.allocate(16)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@
  * Those of most standard libraries store raw pointers in their nodes and do not work at another address: of libstdc++
  * and libc++, only std::vector and std::basic_string (libc++) are safe to share.
  *
- * Operations throw heapwright::error, and std::bad_alloc where an allocator must.
+ * Operations throw heapwright::error, and std::bad_alloc where an allocator must: the header does not compile without
+ * exceptions (-fno-exceptions).
  */
 #ifndef HEAPWRIGHT_HPP
 #define HEAPWRIGHT_HPP
