@@ -219,14 +219,13 @@ class SharedHeap:
         """Returns the mutex of a name, which is created if there is none. Raises `Error` if it names something else."""
         if name not in self:
             block = self.allocate(Mutex.SIZE + len(Mutex.MARK))
+            is_named = False
             try:
                 block.buffer[: Mutex.SIZE + len(Mutex.MARK)] = bytes(Mutex.SIZE) + Mutex.MARK
                 is_named = self.set_if_absent(name, block)
-            except BaseException:
-                self.free(block)
-                raise
-            if not is_named:
-                self.free(block)
+            finally:
+                if not is_named:
+                    self.free(block)
         block = self[name]
         if block.buffer[Mutex.SIZE : Mutex.SIZE + len(Mutex.MARK)] != Mutex.MARK:
             raise Error(8, f"{name!r} is a block, but not a mutex that mutex() made")

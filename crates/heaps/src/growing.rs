@@ -1,9 +1,9 @@
 //! The growing heap.
 //!
-//! A long range of addresses is claimed once, and nothing of it is mapped. The engine places blocks in it. When the heap
-//! has to become longer, its memory, the engine's metadata and the marks of its pages are extended together (`extend`).
-//! A free marks whole pages that came to lie in holes; when enough of them are pending, one sweep purges them.
-//! Blocks never move and have no headers.
+//! A long range of addresses is claimed once, and nothing of it is mapped. The engine places blocks in it. When the
+//! heap has to become longer, its memory, the engine's metadata and the marks of its pages are extended together
+//! (`extend`). A free marks whole pages that came to lie in holes; when enough of them are pending, one sweep purges
+//! them. Blocks never move and have no headers.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -155,8 +155,8 @@ impl From<RulesError> for CreateError {
     }
 }
 
-/// A failed request: the heap's address space is used up, the system has no memory, or the alignment is too large: above
-/// 2^32 granules (64 GiB), for buddies above 1 GiB. Also a request of 0 bytes, where the rules give it no block.
+/// A failed request: the heap's address space is used up, the system has no memory, or the alignment is too large:
+/// above 2^32 granules (64 GiB), for buddies above 1 GiB. Also a request of 0 bytes, where the rules give it no block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
 
@@ -325,8 +325,8 @@ impl<P: Policy> GrowingHeap<P> {
             dirty.cover(pages).map_err(refused)?;
             metadata.reach(&design, reach).map_err(refused)?;
         }
-        // SAFETY: the metadata was just claimed, so that it is zero and used through nothing else; it is long enough and
-        // mapped as far as a heap with this reach needs it, which the heap may not exceed; it is dropped after the
+        // SAFETY: the metadata was just claimed, so that it is zero and used through nothing else; it is long enough
+        // and mapped as far as a heap with this reach needs it, which the heap may not exceed; it is dropped after the
         // engine.
         let mut engine = unsafe { P::create_zeroed(choice, metadata.cells(), capacity, &rules) }?;
         P::set_limit(&mut engine, reach);
@@ -385,8 +385,8 @@ impl<P: Policy> GrowingHeap<P> {
         Ok(self.region.pointer(offset))
     }
 
-    /// Allocates a block for `layout` whose usable bytes are all zero. Memory that was never used is zero already and is
-    /// not touched.
+    /// Allocates a block for `layout` whose usable bytes are all zero. Memory that was never used is zero already and
+    /// is not touched.
     ///
     /// # Errors
     /// As [`GrowingHeap::allocate`].
@@ -411,8 +411,8 @@ impl<P: Policy> GrowingHeap<P> {
         self.back_placed(placed, layout)
     }
 
-    /// As [`GrowingHeap::allocate`], in bounded time also with an alignment, where another hole than the policy's may be
-    /// taken (see [`Engine::allocate_soon`]).
+    /// As [`GrowingHeap::allocate`], in bounded time also with an alignment, where another hole than the policy's may
+    /// be taken (see [`Engine::allocate_soon`]).
     ///
     /// # Errors
     /// As [`GrowingHeap::allocate`].
