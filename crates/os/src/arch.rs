@@ -12,12 +12,12 @@ mod machine;
 #[path = "arch/other.rs"]
 mod machine;
 
-pub use machine::prefetch;
 pub(crate) use machine::{
     counter, registers, single_threaded_flag, thread_pointer, wait_for_instructions, weak_address,
 };
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 pub use machine::{load_thread_word, load_thread_word_again, store_thread_word};
+pub use machine::{prefetch, prefetch_to_write};
 
 /// The registers of a thread from which an unwinder starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

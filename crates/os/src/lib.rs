@@ -73,7 +73,7 @@ mod waiting;
 mod window;
 
 pub use announcement::{Announcement, Announcements};
-pub use arch::{Place, prefetch};
+pub use arch::{Place, prefetch, prefetch_to_write};
 pub use background::{sleep_for, start_background, thread_count};
 pub use barrier::{Guarded, forbid, guard, permit, unguard};
 pub use clock::trust_the_clock_of_the_c_library;

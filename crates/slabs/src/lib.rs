@@ -22,6 +22,7 @@
 extern crate std;
 
 pub mod arena;
+mod carrier;
 pub mod classes;
 mod corruption;
 pub mod entry;

@@ -20,9 +20,19 @@ impl Key {
     /// `block` is small, free and in a list.
     #[inline(always)]
     pub(crate) unsafe fn next(self, block: *mut u8) -> *mut u8 {
-        touch(block);
         // SAFETY: the first word of a small free block is its link.
-        unsafe { block.cast::<*mut u8>().read() }.map_addr(|link| link ^ self.0)
+        unsafe { self.read(block, 0) }
+    }
+
+    /// Reads the address in a word of a free block.
+    ///
+    /// # Safety
+    /// `block` is free and has that word.
+    #[inline(always)]
+    pub(crate) unsafe fn read(self, block: *mut u8, word: usize) -> *mut u8 {
+        touch(block);
+        // SAFETY: the caller's promise; blocks are aligned to 16.
+        unsafe { block.cast::<*mut u8>().add(word).read() }.map_addr(|address| address ^ self.0)
     }
 
     /// Links a free block to `next`.
@@ -31,9 +41,19 @@ impl Key {
     /// `block` is small and free.
     #[inline(always)]
     pub(crate) unsafe fn link(self, block: *mut u8, next: *mut u8) {
+        // SAFETY: as above; blocks are at least 16 bytes long.
+        unsafe { self.write(block, 0, next) }
+    }
+
+    /// Writes an address into a word of a free block.
+    ///
+    /// # Safety
+    /// As [`Key::read`].
+    #[inline(always)]
+    pub(crate) unsafe fn write(self, block: *mut u8, word: usize, address: *mut u8) {
         touch(block);
-        // SAFETY: as above; blocks are aligned to 16 and at least that long.
-        unsafe { block.cast::<*mut u8>().write(next.map_addr(|next| next ^ self.0)) }
+        // SAFETY: the caller's promise; blocks are aligned to 16.
+        unsafe { block.cast::<*mut u8>().add(word).write(address.map_addr(|address| address ^ self.0)) }
     }
 }
 

@@ -7,7 +7,6 @@ use crate::arena::ARENA;
 use crate::classes::{SLAB, is_block};
 use crate::corruption::corrupted;
 use crate::entry::{DISSOLVED, Entry};
-use crate::links::{Chain, Links};
 use crate::platform::fence;
 
 /// Where a block belongs.
@@ -30,21 +29,6 @@ impl Origin {
     /// Returns where a block belongs that came from a list. Ends the process if it is none.
     pub(crate) fn of_listed(block: NonNull<u8>) -> Origin {
         Origin::of(block).unwrap_or_else(|| corrupted(block))
-    }
-
-    /// Returns the first blocks of a list that can be put back together, from this one on, and the block behind them.
-    ///
-    /// # Safety
-    /// `block` is free, in a list, and belongs here; the links are its class's.
-    #[inline(always)]
-    pub(crate) unsafe fn chain_from(&self, block: NonNull<u8>, links: Links) -> (Chain, *mut u8) {
-        // SAFETY: as this function requires.
-        unsafe {
-            match self.entry.class() {
-                DISSOLVED => (Chain::one(block, links), links.next(block.as_ptr())),
-                class => Chain::in_one_page(block, links, class),
-            }
-        }
     }
 }
 

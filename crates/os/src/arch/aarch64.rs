@@ -33,6 +33,13 @@ pub fn prefetch(address: *const u8) {
     unsafe { asm!("prfm pldl1keep, [{}]", in(reg) address, options(readonly, nostack, preserves_flags)) };
 }
 
+/// Asks for the cache line at `address`, to write it; harmless at any address.
+#[inline(always)]
+pub fn prefetch_to_write(address: *const u8) {
+    // SAFETY: as above.
+    unsafe { asm!("prfm pstl1keep, [{}]", in(reg) address, options(readonly, nostack, preserves_flags)) };
+}
+
 /// The address of the calling thread's control block.
 #[inline(always)]
 pub(crate) fn thread_pointer() -> usize {

@@ -11,6 +11,8 @@ pub(crate) fn registers() -> Option<Place> {
 /// Does nothing.
 pub fn prefetch(_address: *const u8) {}
 
+pub fn prefetch_to_write(_address: *const u8) {}
+
 pub(crate) fn thread_pointer() -> usize {
     0
 }

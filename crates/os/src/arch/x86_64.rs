@@ -31,6 +31,14 @@ pub fn prefetch(address: *const u8) {
     unsafe { asm!("prefetcht0 [{}]", in(reg) address, options(readonly, nostack, preserves_flags)) };
 }
 
+/// Asks for the cache line at `address`, to write it; harmless at any address. Processors without the instruction
+/// ignore it.
+#[inline(always)]
+pub fn prefetch_to_write(address: *const u8) {
+    // SAFETY: as above.
+    unsafe { asm!("prefetchw [{}]", in(reg) address, options(readonly, nostack, preserves_flags)) };
+}
+
 /// The address of the calling thread's control block.
 pub(crate) fn thread_pointer() -> usize {
     let pointer: usize;

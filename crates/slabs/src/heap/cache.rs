@@ -8,6 +8,7 @@ use super::allowance::Allowance;
 use super::remote_buffer::{Added, REMOTE_BUFFERS, RemoteBuffer};
 use super::slabs::Slabs;
 use crate::arena::ARENA;
+use crate::carrier::Unloaded;
 use crate::classes::{CLASSES, SLAB, SMALL_CLASSES, is_block};
 use crate::corruption::corrupted;
 use crate::entry::{DISSOLVED, Entry};
@@ -250,15 +251,19 @@ impl ThreadCache {
             slabs.arrived.take_if_none(inbox);
             let mut next = slabs.arrived.first();
             while left != 0
-                && let Some(block) = next
+                && let Some(carrier) = next
             {
-                let origin = Origin::of_listed(block);
+                let origin = Origin::of_listed(carrier);
                 // SAFETY: the blocks are free, and in a list that is this thread's now.
-                next = NonNull::new(unsafe { self.links(origin.class).next(block.as_ptr()) });
-                weight += weight_of(origin.class);
-                // SAFETY: as above.
-                unsafe { self.collect_block(block, &origin, slabs) };
-                left -= 1;
+                let unloaded = unsafe { Unloaded::from(carrier, origin.class, self.links(origin.class)) };
+                next = NonNull::new(unloaded.next);
+                for block in unloaded.blocks() {
+                    let origin = Origin::of_listed(block);
+                    weight += weight_of(origin.class);
+                    left = left.saturating_sub(1);
+                    // SAFETY: as above.
+                    unsafe { self.collect_block(block, &origin, slabs) };
+                }
             }
             slabs.arrived.leave(next);
         }
@@ -308,9 +313,10 @@ impl ThreadCache {
     /// The block is of that origin and is not used.
     #[inline(always)]
     pub(super) unsafe fn send(&mut self, block: NonNull<u8>, origin: &Origin) -> bool {
-        let links = self.links(origin.class);
+        let (links, key) = (self.links(origin.class), self.key);
+        let buffer = &mut self.remote_buffers[origin.entry.owner() as usize % REMOTE_BUFFERS];
         // SAFETY: the caller's promise.
-        match unsafe { self.remote_buffers[origin.entry.owner() as usize % REMOTE_BUFFERS].add(origin, block, links) } {
+        match unsafe { buffer.add(origin, block, links, key) } {
             Added::AlreadyFree => false,
             Added::Buffered { overdue } => {
                 self.overdue = overdue.unwrap_or(self.overdue);

@@ -7,7 +7,6 @@ use super::remote_buffer::{REMOTE_BUFFERS, RemoteBuffer};
 use super::{HEAP_OFFSET, Heap};
 use crate::classes::{CLASSES, size_of_class};
 use crate::free_list::FreeList;
-use crate::links::Chain;
 use crate::tables::HEAP_STEP;
 
 /// The heap of a thread, decoded from bytes that may be inconsistent.
@@ -37,7 +36,7 @@ impl HeapGlance {
         });
         let buffered = (0..REMOTE_BUFFERS).map(|number| {
             let buffer = cache + offset_of!(ThreadCache, remote_buffers) + number * size_of::<RemoteBuffer>();
-            word(buffer + offset_of!(RemoteBuffer, chain) + offset_of!(Chain, count)) as usize
+            word(buffer + offset_of!(RemoteBuffer, count)) as usize
         });
         Some(HeapGlance { lists, remote_buffered: buffered.sum() })
     }

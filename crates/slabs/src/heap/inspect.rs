@@ -4,18 +4,18 @@ use core::ptr::{NonNull, null_mut};
 
 use super::{Heap, Owned};
 use crate::arena::ARENA;
+use crate::carrier::Unloaded;
 use crate::corruption::report;
-use crate::free_list::FreeList;
 use crate::origin::Origin;
 
 impl Owned {
     /// Calls `visit` with the origin of each block in the calling thread's free lists and remote-free buffers.
     pub fn each_cached(mut self, mut visit: impl FnMut(Origin)) {
         let cache = self.cache();
-        let lists = cache.lists.iter().map(FreeList::first);
-        for first in lists.chain(cache.remote_buffers.iter().map(|buffer| buffer.chain.first)) {
-            // SAFETY: the lists and buffers are this thread's.
-            unsafe { each_linked(first, &mut visit) };
+        // SAFETY: the lists and buffers are this thread's.
+        unsafe {
+            cache.lists.iter().for_each(|list| each_linked(list.first(), |_, origin| visit(origin)));
+            cache.remote_buffers.iter().for_each(|buffer| each_carried(buffer.first, &mut visit));
         }
     }
 }
@@ -28,23 +28,37 @@ impl Heap {
             let arrived = slabs.arrived.first().map_or(null_mut(), NonNull::as_ptr);
             for first in [arrived, self.inbox.first()] {
                 // SAFETY: blocks are taken from the inbox only by the thread that holds the lock, which is this one.
-                unsafe { each_linked(first, &mut visit) };
+                unsafe { each_carried(first, &mut visit) };
             }
         }
     }
 }
 
-/// Calls `visit` for each block of a list, up to the first that lies in no slab. A list that leads back to one of its
+/// Calls `visit` with the origin of each block in a list of carriers, up to the first one that lies in no slab.
+///
+/// # Safety
+/// As [`each_linked`].
+unsafe fn each_carried(first: *mut u8, mut visit: impl FnMut(Origin)) {
+    let visit_load = |carrier: NonNull<u8>, origin: Origin| {
+        // SAFETY: the caller's promise.
+        let unloaded = unsafe { Unloaded::from(carrier, origin.class, ARENA.links(origin.class)) };
+        unloaded.blocks().filter_map(Origin::of).for_each(&mut visit);
+    };
+    // SAFETY: the caller's promise.
+    unsafe { each_linked(first, visit_load) };
+}
+
+/// Calls `visit` for each block of a list and its origin, up to the first that lies in no slab. A list that leads back to one of its
 /// blocks is reported; some of its blocks are visited several times.
 ///
 /// # Safety
 /// Its blocks are free, and the list does not change.
-unsafe fn each_linked(first: *mut u8, mut visit: impl FnMut(Origin)) {
+unsafe fn each_linked(first: *mut u8, mut visit: impl FnMut(NonNull<u8>, Origin)) {
     let (mut block, mut circle) = (first, CircleSearch::from(first));
-    while let Some(origin) = NonNull::new(block).and_then(Origin::of) {
+    while let Some((linked, origin)) = NonNull::new(block).and_then(|block| Some((block, Origin::of(block)?))) {
         // SAFETY: the caller's promise; a block of this class begins there.
         block = unsafe { ARENA.links(origin.class).next(block) };
-        visit(origin);
+        visit(linked, origin);
         if circle.is_closed_by(block) {
             return;
         }

@@ -12,8 +12,11 @@ use super::Heap;
 use super::remote_buffer::RemoteBuffer;
 use super::slabs::Slabs;
 use crate::arena::ARENA;
+use crate::carrier::Unloaded;
+use crate::classes::{PAGE, size_of_class};
+use crate::entry::{DISSOLVED, Entry};
 use crate::inbox::{Inbox, weight_of};
-use crate::links::Chain;
+use crate::links::{Chain, Links};
 use crate::origin::Origin;
 use crate::platform::fence;
 
@@ -140,38 +143,74 @@ fn drain(inbox: &Inbox, slabs: &mut Slabs, moved: &mut RemoteBuffer, is_wanted: 
     let mut weight = 0;
     for _ in 0..2 {
         slabs.arrived.take_if_none(inbox);
-        while let Some(block) = slabs.arrived.first()
+        let mut together = Together::NONE;
+        while let Some(carrier) = slabs.arrived.first()
             && !is_wanted()
         {
-            let origin = Origin::of_listed(block);
-            // SAFETY: the blocks are free and linked.
-            let (together, rest) = unsafe { origin.chain_from(block, ARENA.links(origin.class)) };
-            slabs.arrived.leave(NonNull::new(rest));
-            weight += together.count as usize * weight_of(origin.class);
-            if origin.entry.owner() == slabs.owner() {
-                slabs.put_back(origin.class, &together);
-            } else {
-                // SAFETY: as above.
-                unsafe { forward(together, &origin, moved) };
+            let class = Origin::of_listed(carrier).class;
+            // SAFETY: the carriers are free, and in a list that is this thread's.
+            let unloaded = unsafe { Unloaded::from(carrier, class, ARENA.links(class)) };
+            slabs.arrived.leave(NonNull::new(unloaded.next));
+            for block in unloaded.blocks() {
+                let origin = Origin::of_listed(block);
+                let links = ARENA.links(origin.class);
+                weight += weight_of(origin.class);
+                // SAFETY: the block is free and in no list any more.
+                unsafe {
+                    if origin.entry.owner() != slabs.owner() {
+                        moved.add(&origin, block, links, ARENA.key());
+                    } else if !together.add(block, &origin, links) {
+                        together.put_back(slabs);
+                        together = Together::one(block, &origin, links);
+                    }
+                }
             }
         }
+        together.put_back(slabs);
     }
     inbox.subtract_weight(weight);
     Drained { weight, is_all: slabs.arrived.first().is_none() }
 }
 
-/// Adds blocks of a slab of another heap to a remote-free buffer.
-///
-/// # Safety
-/// The chain's blocks are free and in no other list.
-unsafe fn forward(chain: Chain, origin: &Origin, moved: &mut RemoteBuffer) {
-    let mut next = chain.first;
-    for _ in 0..chain.count {
-        let Some(block) = NonNull::new(next) else { return };
-        // SAFETY: the caller's promise.
-        unsafe {
-            next = chain.end.next(next);
-            moved.add(origin, block, chain.end);
+/// Blocks of one class that are put back into their slab together: they begin in one page, and if they are more than
+/// one, none reaches beyond it.
+struct Together {
+    chain: Chain,
+    entry: Entry,
+    class: usize,
+    /// The last address in the page at which another one may begin; 0 for none.
+    last: usize,
+}
+
+impl Together {
+    const NONE: Together = Together { chain: Chain::EMPTY, entry: Entry::NONE, class: 0, last: 0 };
+
+    /// Returns one block of an origin; its slab may be a dissolved one.
+    fn one(block: NonNull<u8>, origin: &Origin, links: Links) -> Together {
+        let (address, length) = (block.addr().get(), size_of_class(origin.class));
+        let last = (address / PAGE * PAGE + PAGE).saturating_sub(length);
+        let is_alone = origin.entry.class() == DISSOLVED || address > last;
+        let last = if is_alone { 0 } else { last };
+        Together { chain: Chain::one(block, links), entry: origin.entry, class: origin.class, last }
+    }
+
+    /// Adds a block if it can be put back together with these; returns whether it was added.
+    ///
+    /// # Safety
+    /// The block is free, of that origin and in no list; the links are its class's.
+    unsafe fn add(&mut self, block: NonNull<u8>, origin: &Origin, links: Links) -> bool {
+        let address = block.addr().get();
+        let belongs = origin.entry == self.entry && address / PAGE == self.last / PAGE && address <= self.last;
+        if belongs {
+            let one = Chain::one(block, links);
+            // SAFETY: as this function requires.
+            unsafe { self.chain.append(one.first, one.last, one.count) };
         }
+        belongs
+    }
+
+    /// Puts the blocks back, if there are any.
+    fn put_back(&self, slabs: &mut Slabs) {
+        slabs.put_back(self.class, &self.chain);
     }
 }
