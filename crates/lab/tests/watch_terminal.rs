@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -53,10 +53,15 @@ fn open_terminal() -> (File, OwnedFd) {
 
 impl Session {
     fn start(arguments: &[&str]) -> Session {
+        let mut command = heapwright();
+        command.arg("watch").args(arguments);
+        Session::start_command(command)
+    }
+
+    fn start_command(mut command: Command) -> Session {
         let (terminal, theirs) = open_terminal();
         let before = attributes(&terminal);
-        let mut command = heapwright();
-        command.arg("watch").args(arguments).env("TERM", "xterm-256color");
+        command.env("TERM", "xterm-256color");
         command.stdin(theirs.try_clone().unwrap()).stdout(theirs.try_clone().unwrap()).stderr(theirs);
         // SAFETY: both calls are safe between fork and exec.
         unsafe {
@@ -135,6 +140,60 @@ fn a_program_that_ended_is_shown_until_q_and_its_exit_code_passed_on() {
     session.wait_for("code");
     session.press("q");
     assert_eq!(session.end().code(), Some(7));
+}
+
+/// Stopped by Ctrl-Z or a signal, the shell has the terminal as it was; continued, the command takes it again, and the
+/// keys work, in whichever mode the shell has left it.
+#[test]
+fn a_shell_stops_and_continues_it() {
+    for signal in [None, Some(libc::SIGTSTP)] {
+        let hw = heapwright();
+        let mut shell = Command::new("sh");
+        let script = "set -m; \"$0\" watch \"$@\"; echo stopped with $?; read word; fg %1; echo with $?";
+        shell.args(["-c", script]).arg(hw.get_program()).args(LOOP);
+        let mut session = Session::start_command(shell);
+        session.wait_for(TAKEN);
+        session.wait_for("begun");
+        match signal {
+            None => session.press("\x1a"),
+            Some(signal) => {
+                // SAFETY: an integer is written.
+                let group = unsafe { libc::tcgetpgrp(session.terminal.as_raw_fd()) };
+                // SAFETY: kill has no preconditions.
+                assert_eq!(unsafe { libc::kill(group, signal) }, 0);
+            }
+        }
+        session.wait_for(GIVEN_BACK);
+        session.wait_for("stopped with 14");
+        assert_eq!(attributes(&session.terminal).c_lflag, session.before.c_lflag);
+        session.press("on\n");
+        session.wait_for(TAKEN);
+        session.wait_for("begun");
+        session.press("q");
+        session.wait_for("runs.");
+        session.press("e");
+        session.wait_for(GIVEN_BACK);
+        session.wait_for("with 143");
+        assert!(session.child.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn without_a_shell_that_could_continue_it_ctrl_z_does_nothing() {
+    let mut session = Session::start(&LOOP);
+    session.wait_for("begun");
+    session.press("\x1aq");
+    session.wait_for("runs.");
+    session.press("e");
+    assert_eq!(session.end().signal(), Some(libc::SIGTERM));
+}
+
+#[test]
+fn ctrl_backslash_ends_it_as_on_every_terminal() {
+    let mut session = Session::start(&LOOP);
+    session.wait_for("begun");
+    session.press("\x1c");
+    assert_eq!(session.end().signal(), Some(libc::SIGQUIT));
 }
 
 #[test]

@@ -67,12 +67,16 @@ impl Place {
     }
 }
 
-/// The path. Control characters are escaped: a terminal would obey them.
+/// The path. Control characters are escaped: a terminal would obey them. So are bytes that are no UTF-8: different
+/// paths look different.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.path().to_string_lossy().chars().try_for_each(|character| match character.is_control() {
-            true => character.escape_debug().fmt(f),
-            false => f.write_char(character),
+        self.path.to_bytes().utf8_chunks().try_for_each(|chunk| {
+            chunk.valid().chars().try_for_each(|character| match character.is_control() {
+                true => character.escape_debug().fmt(f),
+                false => f.write_char(character),
+            })?;
+            chunk.invalid().escape_ascii().fmt(f)
         })
     }
 }

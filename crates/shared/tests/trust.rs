@@ -7,6 +7,9 @@ use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use common::{Spot, fork, growing, kill, of, reap};
 use heapwright_shared::{
     Access, Condition, Error, Owner, Place, PolicyKind, Settings, SharedHeap, SmallBlocks, Snapshot, Strangers,
@@ -21,6 +24,8 @@ fn names() {
     assert_eq!(Place::new("/dev/shm/name").unwrap(), Place::new("name").unwrap());
     let odd = Place::new("a\x1b[2J\nb 'é'").unwrap();
     assert_eq!(odd.to_string(), "/dev/shm/a\\u{1b}[2J\\nb 'é'", "control characters are escaped");
+    let bytes = Place::new(OsStr::from_bytes(b"a\xff\xc3b")).unwrap();
+    assert_eq!(bytes.to_string(), "/dev/shm/a\\xff\\xc3b", "and what is no UTF-8");
     let missing = Place::new("/nowhere/at/all").unwrap();
     assert_eq!(SharedHeap::open(&missing).unwrap_err(), Error::NotFound { place: missing.clone() });
     assert_eq!(SharedHeap::create(&missing, &Settings::default()).unwrap_err(), Error::NoDirectory { place: missing });

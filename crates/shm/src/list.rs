@@ -63,9 +63,8 @@ impl Found {
     }
 
     fn name(&self) -> String {
-        let path = self.place.path();
-        // A name may contain whatever a terminal would obey.
-        path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().escape_debug().to_string()
+        let path = self.place.to_string();
+        path.rsplit('/').next().unwrap_or(&path).to_owned()
     }
 
     /// Why the segment needs attention, if it does.

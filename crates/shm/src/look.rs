@@ -69,9 +69,9 @@ pub fn owner_style(owner: BlockOwner, number: usize) -> Style {
     }
 }
 
-/// The path of a segment, for JSON: as it is.
+/// The path of a segment, for JSON: as it is, or with escapes if it is no UTF-8.
 pub fn path(place: &Place) -> String {
-    place.path().to_string_lossy().into_owned()
+    place.path().to_str().map_or_else(|| place.to_string(), str::to_owned)
 }
 
 /// How many of the processes listed live, and how many died.

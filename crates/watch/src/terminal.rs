@@ -3,15 +3,20 @@
 use std::io::{self, IsTerminal};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
 use anyhow::{Result, bail};
-use heapwright_host::terminal::wait;
+use heapwright_host::terminal::{has_job_control, wait};
+use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{Clear, ClearType, EnterAlternateScreen, disable_raw_mode, enable_raw_mode};
 use ratatui::{DefaultTerminal, Frame};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use signal_hook::flag;
+use signal_hook::low_level::emulate_default_handler;
 
 /// The terminal in full-screen mode. Dropping this restores it, also when a thread panics.
 pub struct Terminal {
@@ -19,6 +24,10 @@ pub struct Terminal {
     inner: ManuallyDrop<DefaultTerminal>,
     /// The signal that arrived, otherwise 0.
     signal: Arc<AtomicI32>,
+    /// Whether a signal asks to stop (job control).
+    is_to_stop: Arc<AtomicBool>,
+    /// Whether the command was continued, and the shell may have changed the terminal meanwhile.
+    is_continued: Arc<AtomicBool>,
 }
 
 /// Input from the user or the system.
@@ -49,10 +58,13 @@ impl Terminal {
             // SAFETY: the handler stores a number in an atomic, and nothing else.
             unsafe { signal_hook::low_level::register(number, move || seen.store(number, Ordering::Relaxed)) }?;
         }
+        let (is_to_stop, is_continued) = (Arc::default(), Arc::default());
+        flag::register(SIGTSTP, Arc::clone(&is_to_stop))?;
+        flag::register(SIGCONT, Arc::clone(&is_continued))?;
         if AutoStream::choice(&io::stdout()) == ColorChoice::Never {
             ratatui::crossterm::style::force_color_output(false);
         }
-        Ok(Terminal { inner: ManuallyDrop::new(ratatui::try_init()?), signal })
+        Ok(Terminal { inner: ManuallyDrop::new(ratatui::try_init()?), signal, is_to_stop, is_continued })
     }
 
     /// Draws a picture.
@@ -64,19 +76,71 @@ impl Terminal {
         }
     }
 
-    /// Waits for input for at most `time`; returns `None` if there was none.
-    pub fn next(&self, time: Duration) -> io::Result<Option<Input>> {
+    /// Waits for input for at most `time`; returns `None` if there was none. Where the user or a signal asks to stop the
+    /// command, it stops in here, and everything is to be drawn again afterwards.
+    pub fn next(&mut self, time: Duration) -> io::Result<Option<Input>> {
+        let input = self.next_key_or_signal(time)?;
+        if self.is_to_stop.swap(false, Ordering::Relaxed) && has_job_control() {
+            self.stop()?;
+        } else if self.is_continued.swap(false, Ordering::Relaxed) {
+            self.take_again()?;
+        } else {
+            return Ok(input);
+        }
+        Ok(input.or(Some(Input::Other)))
+    }
+
+    fn next_key_or_signal(&self, time: Duration) -> io::Result<Option<Input>> {
         if let Some(signal) = self.pending_signal() {
             return Ok(Some(signal));
         }
-        if let Some(input) = here()? {
+        if let Some(input) = self.here()? {
             return Ok(Some(input));
         }
         wait(time);
         match self.pending_signal() {
             Some(signal) => Ok(Some(signal)),
-            None => here(),
+            None => self.here(),
         }
+    }
+
+    /// Returns input that is already there; Ctrl-Z asks to stop. Does not read from a closed terminal: crossterm would
+    /// retry for ever without sleeping.
+    fn here(&self) -> io::Result<Option<Input>> {
+        if wait(Duration::ZERO) {
+            return Ok(Some(Input::Signal(SIGHUP)));
+        }
+        if !event::poll(Duration::ZERO)? {
+            return Ok(None);
+        }
+        Ok(Some(match event::read()? {
+            Event::Key(key) if key.code == KeyCode::Char('z') && key.modifiers.contains(KeyModifiers::CONTROL) => {
+                self.is_to_stop.store(true, Ordering::Relaxed);
+                Input::Other
+            }
+            Event::Key(key) if key.kind != KeyEventKind::Release => of_key(key),
+            _ => Input::Other,
+        }))
+    }
+
+    /// Gives the terminal back to the shell, and stops until the shell continues the command.
+    fn stop(&mut self) -> io::Result<()> {
+        ratatui::try_restore()?;
+        self.inner.show_cursor()?;
+        emulate_default_handler(SIGTSTP)?;
+        self.is_continued.store(false, Ordering::Relaxed);
+        self.take_again()
+    }
+
+    /// Sets the terminal up again after the command was continued.
+    fn take_again(&mut self) -> io::Result<()> {
+        // What is thought to be the mode already is not set.
+        disable_raw_mode()?;
+        enable_raw_mode()?;
+        execute!(io::stdout(), EnterAlternateScreen, Clear(ClearType::All))?;
+        // A new one knows of nothing that has been drawn. `clear` would ask the terminal where the cursor is.
+        *self.inner = DefaultTerminal::new(CrosstermBackend::new(io::stdout()))?;
+        Ok(())
     }
 
     fn pending_signal(&self) -> Option<Input> {
@@ -96,22 +160,14 @@ impl Drop for Terminal {
     }
 }
 
-/// Returns input that is already there. Does not read from a closed terminal: crossterm would retry for ever without
-/// sleeping.
-fn here() -> io::Result<Option<Input>> {
-    if wait(Duration::ZERO) {
-        return Ok(Some(Input::Signal(SIGHUP)));
-    }
-    if !event::poll(Duration::ZERO)? {
-        return Ok(None);
-    }
-    Ok(Some(match event::read()? {
-        Event::Key(key) if key.kind != KeyEventKind::Release => of_key(key),
-        _ => Input::Other,
-    }))
-}
-
 fn of_key(key: KeyEvent) -> Input {
-    let with_control = key.modifiers.contains(KeyModifiers::CONTROL);
-    if with_control && key.code == KeyCode::Char('c') { Input::Interrupt } else { Input::Key(key.code) }
+    if !key.modifiers.contains(KeyModifiers::CONTROL) {
+        return Input::Key(key.code);
+    }
+    match key.code {
+        KeyCode::Char('c') => Input::Interrupt,
+        // The byte of Ctrl-\ is that of Ctrl-4, too.
+        KeyCode::Char('\\' | '4') => Input::Signal(SIGQUIT),
+        code => Input::Key(code),
+    }
 }

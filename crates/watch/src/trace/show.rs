@@ -70,7 +70,9 @@ impl Show {
                 Some(Input::Signal(signal)) => return Ok(Some(signal)),
                 Some(Input::Interrupt | Input::Key(KeyCode::Char('q'))) => return Ok(None),
                 Some(Input::Key(key)) => self.take(key, &areas)?,
-                Some(Input::Other) | None => {}
+                // The command may have been stopped.
+                Some(Input::Other) => last = Instant::now(),
+                None => {}
             }
         }
     }
