@@ -31,3 +31,20 @@ pub struct Place {
     /// The link register, which holds the return address, on processors that have one; else 0.
     pub link: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use core::ptr::{null, without_provenance};
+
+    use super::*;
+
+    #[test]
+    fn hints_neither_fault_nor_write() {
+        static CONSTANT: u64 = 7;
+        for address in [null(), without_provenance(usize::MAX), (&raw const CONSTANT).cast()] {
+            prefetch(address);
+            prefetch_to_write(address);
+        }
+        assert_eq!(CONSTANT, 7);
+    }
+}

@@ -4,7 +4,9 @@ use core::cell::UnsafeCell;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use heapwright_os::{Mapping, Place, Usage, copy_stack, has_thread, here, is_single_threaded, thread_id};
+use heapwright_os::{
+    Mapping, Place, Usage, copy_stack, has_thread, here, is_single_threaded, prefetch_to_write, thread_id,
+};
 
 use crate::paths::{Followed, PATH, PYTHON, Paths, RecentRules};
 use crate::record::{CALLS_HEAD, Entry, MAPPING_HEAD, Packed, SLOT, STACK_HEAD, TICKETS, USAGE_SLOTS};
@@ -28,6 +30,9 @@ const UNTIMED_CALL: u32 = 2;
 
 /// The stop at which a buffer is full: behind it there is no room for a call.
 const END: u32 = SLOTS - UNTIMED_CALL + 1;
+
+/// The number of slots by which the cache lines that will be written to are loaded ahead: four lines.
+const AHEAD: u32 = 16;
 
 /// The average number of slots between two stops. Each distance is random, from half to one and a half of this, so that
 /// a periodic program cannot align with the stops.
@@ -196,6 +201,8 @@ impl Buffer {
             return Appended::Far { ticket };
         }
         self.put(count, record.to_words(since_base));
+        // The collector has read the buffer that was here before: its processor has the lines.
+        prefetch_to_write(self.slot(count + AHEAD).cast());
         self.count.store(count + 1, Ordering::Release);
         Appended::Yes
     }

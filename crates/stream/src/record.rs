@@ -70,6 +70,9 @@ pub(crate) const USAGE_SLOTS: u32 = 2;
 /// The limit of a ticket's distance from its buffer's base.
 pub(crate) const TICKETS: u64 = 1 << 20;
 
+/// A distance of one in a slot, above the address.
+pub(crate) const TICKET: u64 = 1 << 44;
+
 pub(crate) const MALLOC: u64 = Call::Malloc as u64;
 pub(crate) const FREE: u64 = Call::Free as u64;
 const RESIZE_BEGINS: u64 = Call::ResizeBegins as u64;
@@ -88,7 +91,7 @@ const MOST_UNMAPPED: u64 = (1 << 56) - 1;
 
 impl Record {
     const LARGEST: u64 = (1 << 54) - 1;
-    const ADDRESS: u64 = (1 << 44) - 1;
+    const ADDRESS: u64 = TICKET - 1;
 
     /// Returns the record as it is stored, without its ticket.
     #[inline(always)]
@@ -118,7 +121,7 @@ impl Record {
             number => Call::from_number(number)?,
         };
         let (log2_align, size) = ((what >> 54 & 63) as u8, what & Record::LARGEST);
-        Some((Record { call, log2_align, size, address: (more & Record::ADDRESS) << 4 }, more >> 44))
+        Some((Record { call, log2_align, size, address: (more & Record::ADDRESS) << 4 }, more / TICKET))
     }
 }
 
@@ -154,7 +157,7 @@ impl Packed {
     /// Returns the words of the record with its ticket.
     #[inline(always)]
     pub(crate) const fn to_words(self, since_base: u64) -> [u64; 2] {
-        [self.what, self.address >> 4 & Record::ADDRESS | since_base << 44]
+        [self.what, self.address >> 4 & Record::ADDRESS | (since_base * TICKET)]
     }
 }
 
@@ -257,10 +260,15 @@ pub enum Entry {
     },
 }
 
-/// Returns the call of `malloc` or `free` with this ticket that these words of a slot are, with its number; `None` when
-/// they are another entry.
+/// Returns the call of `malloc` or `free` with this ticket, in the place that it has in a slot, that these words of a
+/// slot are, with its number; `None` when they are another entry.
 #[inline(always)]
-pub(crate) fn usual_call([what, more]: [u64; 2], since_base: u64) -> Option<(u64, Record)> {
+pub(crate) fn usual_call([what, more]: [u64; 2], ticket: u64) -> Option<(u64, Record)> {
+    // Nothing is left of the ticket if it is this one.
+    let granule = more ^ ticket;
+    if granule > Record::ADDRESS {
+        return None;
+    }
     let number = what >> 60;
     let call = match number {
         FREE => Call::Free,
@@ -268,8 +276,7 @@ pub(crate) fn usual_call([what, more]: [u64; 2], since_base: u64) -> Option<(u64
         _ => return None,
     };
     let (log2_align, size) = ((what >> 54 & 63) as u8, what & Record::LARGEST);
-    let record = Record { call, log2_align, size, address: (more & Record::ADDRESS) << 4 };
-    (more >> 44 == since_base).then_some((number, record))
+    Some((number, Record { call, log2_align, size, address: granule << 4 }))
 }
 
 /// Returns the number of the path that these words of a slot are; `None` when they are another entry.

@@ -1,8 +1,9 @@
 //! Runs of calls, which the collector reads without looking for other entries.
 
 use core::cell::UnsafeCell;
+use core::slice;
 
-use crate::record::{FREE, MALLOC, Record, known_path, usual_call};
+use crate::record::{FREE, MALLOC, Record, TICKET, TICKETS, known_path, usual_call};
 
 /// A slot of a buffer.
 pub(crate) type Slot = UnsafeCell<[u64; 2]>;
@@ -46,23 +47,28 @@ impl<'b> Run<'b> {
     #[inline(always)]
     #[must_use]
     pub fn pass_usual(self, most: usize, sink: &mut impl Usual) -> Self {
-        let Run { slots: all, mut since_base } = self;
-        // A call takes a slot at least.
-        let mut slots = &all[..most.min(all.len())];
-        while let Some((first, rest)) = slots.split_first() {
+        let Run { slots: all, since_base } = self;
+        // A call takes a slot at least. A ticket that is further from the base is no call's.
+        let most = most.min(all.len()).min(TICKETS.saturating_sub(since_base) as usize);
+        let (mut slots, first_ticket) = (all[..most].iter(), since_base.wrapping_mul(TICKET));
+        let mut ticket = first_ticket;
+        loop {
+            let mut behind = slots.clone();
+            let Some(first) = behind.next() else { break };
             let first = words(first);
-            let behind = match usual_call(first, since_base) {
-                Some((MALLOC, record)) if sink.take_malloc(record, None) => rest,
-                Some((FREE, record)) if sink.take_free(record) => rest,
+            match usual_call(first, ticket) {
+                Some((MALLOC, record)) if sink.take_malloc(record, None) => {}
+                Some((FREE, record)) if sink.take_free(record) => {}
                 Some(_) => break,
-                None => match malloc_from_path(first, rest, since_base) {
-                    Some((record, path, behind)) if sink.take_malloc(record, Some(path)) => behind,
+                None => match malloc_from_path(first, &mut behind, ticket) {
+                    Some((record, path)) if sink.take_malloc(record, Some(path)) => {}
                     _ => break,
                 },
-            };
-            (slots, since_base) = (behind, since_base + 1);
+            }
+            (slots, ticket) = (behind, ticket.wrapping_add(TICKET));
         }
-        Run { slots: &all[most.min(all.len()) - slots.len()..], since_base }
+        let passed = ticket.wrapping_sub(first_ticket) / TICKET;
+        Run { slots: &all[most - slots.len()..], since_base: since_base + passed }
     }
 }
 
@@ -100,14 +106,13 @@ fn words(slot: &Slot) -> [u64; 2] {
     unsafe { slot.get().read() }
 }
 
-/// Returns the call of `malloc` with this ticket that a path and the slots behind it are, the path, and the slots
-/// behind that; `None` when they are another.
+/// Returns the call of `malloc` with this ticket that a path and the next slot are, and the path; `None` when they are
+/// another.
 #[inline(always)]
-fn malloc_from_path(path: [u64; 2], slots: &[Slot], since_base: u64) -> Option<(Record, u32, &[Slot])> {
+fn malloc_from_path(path: [u64; 2], slots: &mut slice::Iter<'_, Slot>, ticket: u64) -> Option<(Record, u32)> {
     let path = known_path(path)?;
-    let (call, behind) = slots.split_first()?;
-    match usual_call(words(call), since_base)? {
-        (MALLOC, record) => Some((record, path, behind)),
+    match usual_call(words(slots.next()?), ticket)? {
+        (MALLOC, record) => Some((record, path)),
         _ => None,
     }
 }
@@ -187,6 +192,12 @@ mod tests {
             assert_eq!((found.len(), left), (5 - rest as usize, rest), "{behind:?}");
         }
         assert_eq!(run_of(&[call(8)]), (Vec::new(), 1));
+        // Behind the last ticket that a record can express is another base.
+        let slots = [TICKETS - 1, 0].map(|since_base| UnsafeCell::new(call(since_base).to_words()));
+        let mut taken = Taken(Vec::new());
+        let rest = Run::of(&slots, TICKETS - 1).pass_usual(slots.len(), &mut taken);
+        assert_eq!((taken.0.len(), rest.rest(), rest.since_base()), (1, 1, TICKETS));
+        assert_eq!(Run::of(&slots[1..], TICKETS).pass_usual(1, &mut taken).rest(), 1);
         assert_eq!(run_of(&[]), (Vec::new(), 0));
     }
 }

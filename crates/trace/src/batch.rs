@@ -1,5 +1,5 @@
 //! Batches of events: calls of `malloc` and `free` without times, which are most events of most traces. They are
-//! gathered as plain numbers, and encoded together: neither loop needs more than the registers hold.
+//! encoded in a memory of their own, whose length is known: this takes no more than the registers hold.
 
 use crate::columns::{FREE, MALLOC};
 use crate::number;
@@ -8,25 +8,34 @@ use crate::sites::SiteId;
 /// The most events of a batch. Their places are bytes.
 const MOST: usize = 1 << u8::BITS;
 
+/// Distances less one, from which on a distance takes more than two bytes, and is not in a batch.
+const SHORT_DISTANCE: u64 = number::SHORT as u64 - 1;
+const LONG_DISTANCE: u64 = Batch::LIMIT - 1;
+
+/// The bytes of the numbers of a batch, each of which takes up to four.
+type Numbers = [u8; MOST * 4 + 4];
+
 /// Memory for a batch, that is used again.
 pub struct BatchRoom {
     opcodes: [u8; MOST],
-    sizes: [u32; MOST],
-    distances: [u32; MOST],
-    /// Of each request, as in the stream of sites.
+    sizes: Numbers,
+    distances: Numbers,
+    /// Of each request, as in the stream of sites. All zero if no request has one.
     sites: [u32; MOST],
-    /// The bytes of the numbers of one of these.
-    encoded: [u8; MOST * 4 + 4],
+    /// Whether any request has a site.
+    has_sites: bool,
+    encoded_sites: Numbers,
 }
 
 impl Default for BatchRoom {
     fn default() -> BatchRoom {
         BatchRoom {
             opcodes: [0; MOST],
-            sizes: [0; MOST],
-            distances: [0; MOST],
+            sizes: [0; MOST * 4 + 4],
+            distances: [0; MOST * 4 + 4],
             sites: [0; MOST],
-            encoded: [0; MOST * 4 + 4],
+            has_sites: false,
+            encoded_sites: [0; MOST * 4 + 4],
         }
     }
 }
@@ -38,10 +47,12 @@ pub struct Batch<'r> {
     most: usize,
     /// The number of the first block.
     first: u64,
-    requests: usize,
-    frees: usize,
-    /// The sites of all requests or-ed: 0 when none has one.
-    sites: u32,
+    /// The number of the next block.
+    next: u64,
+    events: usize,
+    /// The lengths of the encoded sizes and distances.
+    sizes: usize,
+    distances: usize,
 }
 
 impl<'r> Batch<'r> {
@@ -51,7 +62,10 @@ impl<'r> Batch<'r> {
     /// Begins a batch of `most` events, whose first block has this number.
     #[inline(always)]
     pub(crate) fn new(room: &'r mut BatchRoom, most: usize, first: u64) -> Batch<'r> {
-        Batch { room, most: most.min(MOST), first, requests: 0, frees: 0, sites: 0 }
+        if std::mem::take(&mut room.has_sites) {
+            room.sites = [0; MOST];
+        }
+        Batch { room, most: most.min(MOST), first, next: first, events: 0, sizes: 0, distances: 0 }
     }
 
     /// Returns how many events the batch may have.
@@ -65,34 +79,38 @@ impl<'r> Batch<'r> {
     #[inline(always)]
     #[must_use]
     pub fn next(&self) -> u64 {
-        self.first + self.requests as u64
+        self.next
     }
 
     /// Adds an allocation of fewer than [`Batch::LIMIT`] bytes without an alignment of its own, from a site that is
     /// defined or from none. The block has the number [`Batch::next`].
     #[inline(always)]
     pub fn allocate(&mut self, size: u64, site: Option<SiteId>) {
-        debug_assert!(size < Batch::LIMIT && self.events() < self.most);
-        let site = site.map_or(0, |site| site.index() + 1);
-        self.room.opcodes[usize::from(self.events() as u8)] = MALLOC;
-        self.room.sizes[usize::from(self.requests as u8)] = size as u32;
-        self.room.sites[usize::from(self.requests as u8)] = site;
-        self.sites |= site;
-        self.requests += 1;
+        debug_assert!(size < Batch::LIMIT && self.events < self.most);
+        if let Some(site) = site {
+            self.room.sites[usize::from(self.requests() as u8)] = site.index() + 1;
+            self.room.has_sites = true;
+        }
+        self.room.opcodes[usize::from(self.events as u8)] = MALLOC;
+        self.sizes = put(&mut self.room.sizes, self.sizes, size as u32);
+        self.next += 1;
+        self.events += 1;
     }
 
     /// Adds a free of `block`. Returns `false`, and does not, when [`Batch::LIMIT`] blocks have appeared since.
     #[inline(always)]
     #[must_use]
     pub fn free(&mut self, block: u64) -> bool {
-        debug_assert!(self.events() < self.most);
-        let distance = self.next().wrapping_sub(block);
-        if distance.wrapping_sub(1) >= Batch::LIMIT - 1 {
-            return false;
-        }
-        self.room.opcodes[usize::from(self.events() as u8)] = FREE;
-        self.room.distances[usize::from(self.frees as u8)] = distance as u32;
-        self.frees += 1;
+        debug_assert!(self.events < self.most);
+        let distance = self.next.wrapping_sub(block);
+        // In this order, so that a free of a young block takes one comparison.
+        self.distances = match distance.wrapping_sub(1) {
+            ..SHORT_DISTANCE => put_short(&mut self.room.distances, self.distances, distance as u32),
+            SHORT_DISTANCE..LONG_DISTANCE => put_middling(&mut self.room.distances, self.distances, distance as u32),
+            _ => return false,
+        };
+        self.room.opcodes[usize::from(self.events as u8)] = FREE;
+        self.events += 1;
         true
     }
 
@@ -100,66 +118,79 @@ impl<'r> Batch<'r> {
     #[inline(always)]
     #[must_use]
     pub fn events(&self) -> usize {
-        self.requests + self.frees
+        self.events
     }
 
     pub(crate) fn opcodes(&self) -> &[u8] {
-        &self.room.opcodes[..self.events()]
+        &self.room.opcodes[..self.events]
     }
 
     /// Returns the encoded sizes.
-    pub(crate) fn sizes(&mut self) -> &[u8] {
-        encoded(&mut self.room.encoded, &self.room.sizes[..self.requests])
+    pub(crate) fn sizes(&self) -> &[u8] {
+        &self.room.sizes[..self.sizes]
     }
 
     /// Returns the encoded distances.
-    pub(crate) fn distances(&mut self) -> &[u8] {
-        encoded(&mut self.room.encoded, &self.room.distances[..self.frees])
+    pub(crate) fn distances(&self) -> &[u8] {
+        &self.room.distances[..self.distances]
     }
 
     /// Returns the number of requests.
+    #[inline(always)]
     pub(crate) fn requests(&self) -> usize {
-        self.requests
+        (self.next - self.first) as usize
     }
 
     /// Whether any request has a site.
     pub(crate) fn has_sites(&self) -> bool {
-        self.sites != 0
+        self.room.has_sites
     }
 
     /// Returns the site of each request: 0 for none, else one more than its number.
     pub(crate) fn sites(&self) -> &[u32] {
-        &self.room.sites[..self.requests]
+        &self.room.sites[..self.requests()]
     }
 
     /// Returns the encoded sites.
     pub(crate) fn encoded_sites(&mut self) -> &[u8] {
-        encoded(&mut self.room.encoded, &self.room.sites[..self.requests])
+        let requests = self.requests();
+        encoded(&mut self.room.encoded_sites, &self.room.sites[..requests])
     }
 }
 
 /// Encodes numbers.
 #[inline(always)]
-fn encoded<'e>(bytes: &'e mut [u8; MOST * 4 + 4], numbers: &[u32]) -> &'e [u8] {
-    let mut length = 0;
-    for &number in numbers {
-        let at = length % (MOST * 4);
-        if number < number::SHORT {
-            let (short, taken) = number::short(number);
-            bytes[at..][..2].copy_from_slice(&short);
-            length += taken;
-        } else {
-            let (long, taken) = number::middling(number);
-            bytes[at..][..4].copy_from_slice(&long);
-            length += taken;
-        }
-    }
+fn encoded<'e>(bytes: &'e mut Numbers, numbers: &[u32]) -> &'e [u8] {
+    let length = numbers.iter().fold(0, |length, &number| put(bytes, length, number));
     &bytes[..length]
+}
+
+/// Adds the encoding of a number below [`Batch::LIMIT`] to `length` bytes, and returns their length with it.
+#[inline(always)]
+fn put(bytes: &mut Numbers, length: usize, number: u32) -> usize {
+    if number < number::SHORT { put_short(bytes, length, number) } else { put_middling(bytes, length, number) }
+}
+
+/// As [`put`], of a number below [`number::SHORT`].
+#[inline(always)]
+fn put_short(bytes: &mut Numbers, length: usize, number: u32) -> usize {
+    let (short, taken) = number::short(number);
+    bytes[length % (MOST * 4)..][..2].copy_from_slice(&short);
+    length + taken
+}
+
+/// As [`put`], of another number.
+#[inline(always)]
+fn put_middling(bytes: &mut Numbers, length: usize, number: u32) -> usize {
+    let (long, taken) = number::middling(number);
+    bytes[length % (MOST * 4)..][..4].copy_from_slice(&long);
+    length + taken
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sites::Definitions;
 
     #[test]
     fn numbers_are_encoded_in_batches_as_one_by_one() {
@@ -179,5 +210,33 @@ mod tests {
         assert!(!batch.free(0) && !batch.free(Batch::LIMIT) && !batch.free(u64::MAX));
         assert!(batch.free(1) && batch.free(Batch::LIMIT - 1));
         assert_eq!((batch.events(), batch.distances()), (2, &[0xff, 0xff, 0xff, 0x7f, 1][..]));
+    }
+
+    #[test]
+    fn distances_and_sizes_take_the_bytes_that_they_need() {
+        let (mut room, mut expected) = (BatchRoom::default(), Vec::new());
+        let mut batch = Batch::new(&mut room, MOST, 1 << 20);
+        for number in [1, 0x7f, 0x80, number::SHORT - 1, number::SHORT, (1 << 20) - 1].map(u64::from) {
+            assert!(batch.free(batch.next() - number));
+            batch.allocate(number - 1, None);
+            number::put(&mut expected, number);
+        }
+        assert_eq!(batch.distances(), expected);
+        expected.clear();
+        [0, 0x7e, 0x7f, 0x3ffe, 0x3fff, (1 << 20) - 2].iter().for_each(|&size| number::put(&mut expected, size));
+        assert_eq!(batch.sizes(), expected);
+        assert_eq!(batch.opcodes(), [FREE, MALLOC].repeat(6));
+    }
+
+    #[test]
+    fn the_sites_of_a_batch_are_not_those_of_the_next_in_its_room() {
+        let mut room = BatchRoom::default();
+        let site = Definitions::default().define(&["f"]).unwrap();
+        let mut batch = Batch::new(&mut room, MOST, 0);
+        [None, Some(site), None].into_iter().for_each(|site| batch.allocate(10, site));
+        assert_eq!((batch.sites(), batch.has_sites()), (&[0, 1, 0][..], true));
+        let mut batch = Batch::new(&mut room, MOST, 3);
+        (0..3).for_each(|_| batch.allocate(10, None));
+        assert_eq!((batch.sites(), batch.has_sites()), (&[0; 3][..], false));
     }
 }

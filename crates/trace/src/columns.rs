@@ -80,7 +80,7 @@ impl Columns {
 
     /// Adds the events of a batch, for which there is room.
     #[inline(always)]
-    pub(crate) fn push_batch(&mut self, batch: &mut Batch<'_>) {
+    pub(crate) fn push_batch(&mut self, batch: &Batch<'_>) {
         self.opcodes.push_bytes(batch.opcodes());
         self.sizes.push_bytes(batch.sizes());
         self.distances.push_bytes(batch.distances());

@@ -26,9 +26,10 @@ pub(crate) const SHORT: u32 = 1 << 14;
 // Without a branch on the length, which varies between sizes and could not be predicted.
 #[inline(always)]
 pub(crate) fn short(value: u32) -> ([u8; 2], usize) {
-    let is_long = value >= 0x80;
-    let bytes = (value + (value & 0x3f80)) | u32::from(is_long) << 7;
-    ((bytes as u16).to_le_bytes(), 1 + usize::from(is_long))
+    // 1 from 0x80 on.
+    let more = (value + 0x3f80) >> 14;
+    let bytes = (value + (value & 0x3f80)) | more << 7;
+    ((bytes as u16).to_le_bytes(), 1 + more as usize)
 }
 
 /// Returns the encoding of an integer from [`SHORT`] to below 2²⁸, and its length.

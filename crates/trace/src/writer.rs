@@ -245,7 +245,7 @@ impl<W: Write> Writer<W> {
         if batch.has_sites() {
             self.require_sites(batch.sites())?;
         }
-        self.columns.push_batch(&mut batch);
+        self.columns.push_batch(&batch);
         self.side.push_batch(&mut batch);
         self.granted -= batch.events();
         self.next = batch.next();

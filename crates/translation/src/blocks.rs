@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ptr::NonNull;
 
 /// Alignment of every block, as a power of two.
 const GRANULE: u32 = 4;
@@ -22,7 +23,7 @@ pub struct Block {
     pub size: u64,
 }
 
-/// A block in a word: one more than its number below its size; or [`NONE`], or [`ELSEWHERE`].
+/// A block in a word: one more than its number above its size; or [`NONE`], or [`ELSEWHERE`].
 type Entry = u64;
 
 /// The entry of a granule in which no block starts.
@@ -31,20 +32,20 @@ const NONE: Entry = 0;
 /// The entry of a block that does not fit into one.
 const ELSEWHERE: Entry = u64::MAX;
 
-/// The number of bits of an entry that are a block's number.
-const NUMBER_BITS: u32 = 40;
-
-/// Blocks with this number and later ones do not fit into an entry.
-const LATE: u64 = (1 << NUMBER_BITS) - 1;
+/// The number of bits of an entry that are a block's size.
+const SIZE_BITS: u32 = 24;
 
 impl Block {
     /// Blocks of this size and longer ones do not fit into an entry.
-    pub const LONG: u64 = (1 << (u64::BITS - NUMBER_BITS)) - 1;
+    pub const LONG: u64 = (1 << SIZE_BITS) - 1;
+
+    /// Blocks with this number and later ones do not fit into an entry.
+    pub const LATE: u64 = (1 << (u64::BITS - SIZE_BITS)) - 1;
 
     /// Returns the block's entry, if it fits into one.
     #[inline(always)]
     fn to_entry(self) -> Option<Entry> {
-        (self.size < Block::LONG && self.number < LATE).then(|| self.size << NUMBER_BITS | (self.number + 1))
+        (self.size < Block::LONG && self.number < Block::LATE).then(|| (self.number + 1) << SIZE_BITS | self.size)
     }
 
     /// Returns the block of an entry; `None` for [`NONE`] and [`ELSEWHERE`].
@@ -52,7 +53,7 @@ impl Block {
     fn of_entry(entry: Entry) -> Option<Block> {
         // The two differ by one.
         let is_block = entry.wrapping_add(1) > NONE.wrapping_add(1);
-        is_block.then(|| Block { number: (entry & LATE) - 1, size: entry >> NUMBER_BITS })
+        is_block.then(|| Block { number: (entry >> SIZE_BITS).wrapping_sub(1), size: entry & Block::LONG })
     }
 }
 
@@ -60,17 +61,16 @@ impl Block {
 /// start, at most doubled by those in which none starts any more, at their peak; some 50 bytes for each block of 16 MiB
 /// and more.
 pub struct Blocks {
-    /// Where the pages are in `pages`, by number.
-    places: HashMap<u64, u32, BuildHasherDefault<PageHasher>>,
-    pages: Vec<Page>,
+    /// The pages, by number.
+    places: HashMap<u64, Place, BuildHasherDefault<PageHasher>>,
     /// Pages that `places` does not name, all empty.
-    spare: Vec<u32>,
+    spare: Vec<Place>,
     /// The number of pages that `places` names at which empty ones are looked for. Those stay until then: a program
     /// that frees its only block of a page and allocates it again, in turns, does not make the page each time, and a
     /// call costs nothing for it.
     most: usize,
-    /// Pages that were used last, and their places, by a hash of the page.
-    recent: [(u64, u32); RECENT],
+    /// Pages that were used last, by a hash of their numbers: those that are in `places`, and only those.
+    recent: Recent,
     /// The blocks that do not fit into entries, by address.
     elsewhere: HashMap<u64, Block, foldhash::fast::RandomState>,
 }
@@ -78,24 +78,46 @@ pub struct Blocks {
 /// The blocks that start in one page.
 type Page = [Entry; GRANULES];
 
+/// A page, which its [`Blocks`] own: it lives as long as they do.
+type Place = NonNull<Page>;
+
 /// The number of pages at which empty ones are looked for first.
 const LEAST_SEARCHED: usize = 64;
 
 /// The number of pages that are found without the table, a power of two.
 const RECENT: usize = 512;
 
-/// In place of a page that was used last: no address leads to it.
-const NO_PAGE: (u64, u32) = (u64::MAX, 0);
+/// Pages that are found without the table, by a hash of their numbers.
+struct Recent {
+    numbers: [u64; RECENT],
+    pages: [Place; RECENT],
+}
+
+impl Recent {
+    /// No pages: no address leads to these numbers.
+    const NONE: Recent = Recent { numbers: [u64::MAX; RECENT], pages: [Place::dangling(); RECENT] };
+}
 
 impl Default for Blocks {
     fn default() -> Blocks {
         Blocks {
             places: HashMap::default(),
-            pages: Vec::new(),
             spare: Vec::new(),
             most: LEAST_SEARCHED,
-            recent: [NO_PAGE; RECENT],
+            recent: Recent::NONE,
             elsewhere: HashMap::default(),
+        }
+    }
+}
+
+// SAFETY: the pages are reached through their owner only.
+unsafe impl Send for Blocks {}
+
+impl Drop for Blocks {
+    fn drop(&mut self) {
+        for page in self.places.values().copied().chain(self.spare.drain(..)) {
+            // SAFETY: `add` has made the page of a box. It is in one of the two, once, and not used afterwards.
+            drop(unsafe { Box::from_raw(page.as_ptr()) });
         }
     }
 }
@@ -132,14 +154,16 @@ impl Blocks {
     pub fn get(&self, address: u64) -> Option<Block> {
         let (number, granule) = place(address);
         let page = *self.places.get(&number)?;
-        self.block(address, self.pages[page as usize][granule])
+        // SAFETY: the page lives as long as `self`, and no reference to it is left of other calls.
+        self.block(address, unsafe { page.as_ref() }[granule])
     }
 
     /// Removes and returns the block at `address`.
     pub fn remove(&mut self, address: u64) -> Option<Block> {
         let (number, granule) = place(address);
-        let page = self.look_up(number)?;
-        let entry = std::mem::replace(&mut self.pages[page as usize][granule], NONE);
+        let mut page = self.look_up(number)?;
+        // SAFETY: the page lives as long as `self`, which is borrowed as long as the reference is used.
+        let entry = std::mem::replace(&mut unsafe { page.as_mut() }[granule], NONE);
         let block = self.block(address, entry);
         if entry == ELSEWHERE {
             self.elsewhere.remove(&address);
@@ -166,34 +190,37 @@ impl Blocks {
     #[inline(always)]
     fn entry(&mut self, address: u64) -> &mut Entry {
         let (number, granule) = place(address);
-        let (recent, page) = self.recent[recent_slot(number)];
-        let page = if recent == number { page } else { self.look_up_or_add(number) };
-        &mut self.pages[page as usize][granule]
+        let slot = recent_slot(number);
+        let is_recent = self.recent.numbers[slot] == number;
+        let mut page = if is_recent { self.recent.pages[slot] } else { self.look_up_or_add(number) };
+        // SAFETY: the page lives as long as `self`, which is borrowed as long as the reference is used. The places with
+        // which `recent` begins have the number of no page.
+        let page = unsafe { page.as_mut() };
+        &mut page[granule]
     }
 
+    #[cold]
     #[inline(never)]
-    fn look_up_or_add(&mut self, number: u64) -> u32 {
+    fn look_up_or_add(&mut self, number: u64) -> Place {
         match self.look_up(number) {
             Some(page) => page,
             None => self.add(number),
         }
     }
 
-    fn look_up(&mut self, number: u64) -> Option<u32> {
+    fn look_up(&mut self, number: u64) -> Option<Place> {
         let page = *self.places.get(&number)?;
-        self.recent[recent_slot(number)] = (number, page);
+        let slot = recent_slot(number);
+        (self.recent.numbers[slot], self.recent.pages[slot]) = (number, page);
         Some(page)
     }
 
     /// Adds an empty page.
-    fn add(&mut self, number: u64) -> u32 {
+    fn add(&mut self, number: u64) -> Place {
         if self.places.len() >= self.most {
             self.drop_empty();
         }
-        let page = self.spare.pop().unwrap_or_else(|| {
-            self.pages.push([NONE; GRANULES]);
-            (self.pages.len() - 1) as u32
-        });
+        let page = self.spare.pop().unwrap_or_else(|| NonNull::from(Box::leak(Box::new([NONE; GRANULES]))));
         self.places.insert(number, page);
         page
     }
@@ -201,15 +228,16 @@ impl Blocks {
     /// Forgets which pages the empty ones were. Half of the pages at least were added since the last time.
     #[cold]
     fn drop_empty(&mut self) {
-        let Blocks { places, pages, spare, .. } = self;
+        let Blocks { places, spare, .. } = self;
         places.retain(|_, page| {
-            let is_used = pages[*page as usize].iter().any(|&entry| entry != NONE);
+            // SAFETY: the page lives as long as `self`, and no reference to it is left of other calls.
+            let is_used = unsafe { page.as_ref() }.iter().any(|&entry| entry != NONE);
             if !is_used {
                 spare.push(*page);
             }
             is_used
         });
-        (self.most, self.recent) = (LEAST_SEARCHED.max(2 * self.places.len()), [NO_PAGE; RECENT]);
+        (self.most, self.recent) = (LEAST_SEARCHED.max(2 * self.places.len()), Recent::NONE);
     }
 }
 
@@ -223,7 +251,7 @@ fn place(address: u64) -> (u64, usize) {
 /// multiples of a large power of two.
 #[inline(always)]
 fn recent_slot(number: u64) -> usize {
-    (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - RECENT.ilog2())) as usize
+    ((number as u32).wrapping_mul(0x9e37_79b1) >> (u32::BITS - RECENT.ilog2())) as usize
 }
 
 /// Spreads page numbers, which are dense, over all bits.
@@ -260,7 +288,7 @@ mod tests {
             assert_eq!(blocks.insert(address, Block { number, size: 1 }), None);
             assert_eq!(blocks.remove(address).map(|block| block.number), Some(number));
         }
-        assert!(blocks.pages.len() <= LEAST_SEARCHED);
+        assert!(blocks.places.len() + blocks.spare.len() <= LEAST_SEARCHED);
     }
 
     #[test]
@@ -274,7 +302,7 @@ mod tests {
         for number in 0..200_000 {
             let address = 0x7f00_0000_0000 * random(2) + random(5000) * 16 * (1 + 999 * random(2));
             // Some of them do not fit into an entry, or just do.
-            let number = if random(10) == 0 { LATE - 2 + random(3) } else { number };
+            let number = if random(10) == 0 { Block::LATE - 2 + random(3) } else { number };
             let size = if random(10) == 0 { Block::LONG - 2 + random(4) } else { random(100) };
             let block = Block { number, size };
             let is_usual = random(2) == 0;
@@ -295,8 +323,9 @@ mod tests {
             assert_eq!(blocks.remove(address), Some(block));
         }
         assert!(blocks.elsewhere.is_empty());
-        assert_eq!(blocks.places.len() + blocks.spare.len(), blocks.pages.len());
+        let pages = blocks.places.len() + blocks.spare.len();
         blocks.drop_empty();
+        assert_eq!(blocks.spare.len(), pages);
         assert!(blocks.places.is_empty());
     }
 }

@@ -14,7 +14,7 @@ use super::merge::{self, CallPath, More, Python, PythonName, Sink};
 use super::samples::Samples;
 use super::sites::{Sampled, Sites};
 use super::source::Source;
-use super::usual::UsualCalls;
+use super::usual::{Batched, NoSites};
 
 /// Counts of what was recorded of a process's heap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,8 @@ pub struct Figures {
     pub peak_live: u64,
     /// Number of threads that made calls.
     pub threads: u64,
-    live: u64,
+    /// Live requested bytes.
+    pub(crate) live: u64,
 }
 
 impl Figures {
@@ -115,24 +116,15 @@ impl Translation {
     /// Writes the calls of `malloc` and `free` with which a run begins, up to the first that is unusual: of another
     /// thread than the last event, from a site that is not known yet, of an unknown or a very long block, at the end of
     /// a frame. Returns the rest of the run.
-    #[inline(never)]
     fn take_batch<'b>(&mut self, thread: u32, run: Run<'b>) -> Result<Run<'b>, WriteError> {
         if self.thread.is_none_or(|(last, _)| last != thread) {
             return Ok(run);
         }
         let Translation { writer, sites, blocks, figures, room, .. } = self;
-        let batch = writer.batch(room);
-        let (most, first) = (batch.most(), batch.next());
-        let (live, peak) = (figures.live, figures.peak_live);
-        let mut usual = UsualCalls { batch, blocks, sites: sites.as_mut(), live, peak };
-        let rest = run.pass_usual(most, &mut usual);
-        let UsualCalls { batch, live, peak, .. } = usual;
-        let allocations = batch.next() - first;
-        figures.allocations += allocations;
-        figures.frees += batch.events() as u64 - allocations;
-        (figures.live, figures.peak_live) = (live, peak);
-        writer.add_batch(batch)?;
-        Ok(rest)
+        match sites {
+            Some(sites) => Batched { writer, sites, blocks, figures, room }.write_usual(run),
+            None => Batched { writer, sites: NoSites, blocks, figures, room }.write_usual(run),
+        }
     }
 
     /// Writes the events of one call.

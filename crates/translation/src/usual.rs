@@ -1,44 +1,109 @@
 //! Calls of `malloc` and `free` with nothing unusual about them, which are most calls of most programs: they become
 //! events in batches.
 
-use heapwright_stream::{Record, Usual};
-use heapwright_trace::Batch;
+use std::fs::File;
+
+use heapwright_stream::{Record, Run, Usual};
+use heapwright_trace::{Batch, BatchRoom, SiteId, WriteError, Writer};
 
 use super::blocks::{Block, Blocks};
 use super::sites::Sites;
+use super::translation::Figures;
 
-/// The calls of a run that are usual, as a batch of events.
-pub struct UsualCalls<'t> {
-    /// Their events.
-    pub batch: Batch<'t>,
+/// What a batch of events changes.
+pub struct Batched<'t, S> {
+    /// The trace.
+    pub writer: &'t mut Writer<File>,
+    /// The sites, or [`NoSites`].
+    pub sites: S,
     /// The live blocks.
     pub blocks: &'t mut Blocks,
-    /// The sites, if they are recorded.
-    pub sites: Option<&'t mut Sites>,
-    /// Live requested bytes.
-    pub live: u64,
-    /// Their peak.
-    pub peak: u64,
+    /// The counts so far.
+    pub figures: &'t mut Figures,
+    /// Memory for the batch.
+    pub room: &'t mut BatchRoom,
 }
 
-impl Usual for UsualCalls<'_> {
+impl<S: SitesOfPaths> Batched<'_, S> {
+    /// Writes a batch of the usual calls with which a run begins, and returns the rest of the run.
+    #[inline(never)]
+    pub fn write_usual(self, run: Run<'_>) -> Result<Run<'_>, WriteError> {
+        let Batched { writer, sites, blocks, figures, room } = self;
+        let batch = writer.batch(room);
+        let (most, first) = (batch.most(), batch.next());
+        let (peak, below_peak) = (figures.peak_live, figures.peak_live - figures.live);
+        let mut usual = UsualCalls { batch, blocks, sites, below_peak, peak };
+        let rest = run.pass_usual(most, &mut usual);
+        let UsualCalls { batch, below_peak, peak, .. } = usual;
+        let allocations = batch.next() - first;
+        figures.allocations += allocations;
+        figures.frees += batch.events() as u64 - allocations;
+        (figures.live, figures.peak_live) = (peak - below_peak, peak);
+        writer.add_batch(batch)?;
+        Ok(rest)
+    }
+}
+
+/// The calls of a run that are usual, as a batch of events.
+struct UsualCalls<'t, S> {
+    batch: Batch<'t>,
+    blocks: &'t mut Blocks,
+    sites: S,
+    /// Live requested bytes, as what they are below their peak: one number changes with each call.
+    below_peak: u64,
+    peak: u64,
+}
+
+/// The sites of paths. Calls with and without them are taken by loops of their own: the loop without them needs no more
+/// than the registers hold.
+pub trait SitesOfPaths {
+    /// Returns the site of a path, or that it has none; `None` when the path is not known.
+    fn known_site(&self, path: u32) -> Option<Option<SiteId>>;
+    /// Counts a request from such a site.
+    fn count_known(&mut self, site: Option<SiteId>);
+}
+
+impl SitesOfPaths for &mut Sites {
+    #[inline(always)]
+    fn known_site(&self, path: u32) -> Option<Option<SiteId>> {
+        Sites::known_site(self, path)
+    }
+
+    #[inline(always)]
+    fn count_known(&mut self, site: Option<SiteId>) {
+        Sites::count_known(self, site);
+    }
+}
+
+/// In place of the sites when they are not recorded.
+pub struct NoSites;
+
+impl SitesOfPaths for NoSites {
+    #[inline(always)]
+    fn known_site(&self, _: u32) -> Option<Option<SiteId>> {
+        None
+    }
+
+    #[inline(always)]
+    fn count_known(&mut self, _: Option<SiteId>) {}
+}
+
+impl<S: SitesOfPaths> Usual for UsualCalls<'_, S> {
     #[inline(always)]
     fn take_malloc(&mut self, record: Record, path: Option<u32>) -> bool {
-        let site = match path.and_then(|path| Some(self.sites.as_ref()?.known_site(path))) {
-            None => None,
-            Some(Some(site)) => site,
-            Some(None) => return false,
-        };
+        let Some(site) = path.map_or(Some(None), |path| self.sites.known_site(path)) else { return false };
         let Record { address, size, .. } = record;
         if !self.blocks.insert_usual(address, Block { number: self.batch.next(), size }) {
             return false;
         }
         self.batch.allocate(size, site);
-        if let (Some(_), Some(sites)) = (path, &mut self.sites) {
-            sites.count_known(site);
+        if path.is_some() {
+            self.sites.count_known(site);
         }
-        self.live += size;
-        self.peak = self.peak.max(self.live);
+        match self.below_peak.checked_sub(size) {
+            Some(below) => self.below_peak = below,
+            None => (self.below_peak, self.peak) = (0, raised(self.peak, size - self.below_peak)),
+        }
         true
     }
 
@@ -49,9 +114,16 @@ impl Usual for UsualCalls<'_> {
             self.blocks.insert(record.address, block);
             return false;
         }
-        self.live -= block.size;
+        self.below_peak += block.size;
         true
     }
+}
+
+/// Raises a peak. Not inlined, so that the peak takes no register of the loop: it rarely changes.
+#[cold]
+#[inline(never)]
+fn raised(peak: u64, by: u64) -> u64 {
+    peak + by
 }
 
 const _: () = assert!(Block::LONG <= Batch::LIMIT);
@@ -65,7 +137,7 @@ mod tests {
 
     use super::*;
     use crate::merge::{self, More, Sink};
-    use crate::translation::{Figures, Translation};
+    use crate::translation::Translation;
 
     /// Random calls of a program of several threads: some unusual ones among many of `malloc` and `free`.
     fn random_calls(count: u64) -> Vec<merge::Call> {

@@ -33,10 +33,11 @@ pub fn prefetch(address: *const u8) {
     unsafe { asm!("prfm pldl1keep, [{}]", in(reg) address, options(readonly, nostack, preserves_flags)) };
 }
 
-/// Asks for the cache line at `address`, to write it; harmless at any address.
+/// Asks the processor to load the cache line at an address, which may be any, in order to write to it: other processors
+/// give it up. Only a hint.
 #[inline(always)]
 pub fn prefetch_to_write(address: *const u8) {
-    // SAFETY: as above.
+    // SAFETY: the instruction has no effect but on caches, and does not fault.
     unsafe { asm!("prfm pstl1keep, [{}]", in(reg) address, options(readonly, nostack, preserves_flags)) };
 }
 

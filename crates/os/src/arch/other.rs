@@ -11,6 +11,7 @@ pub(crate) fn registers() -> Option<Place> {
 /// Does nothing.
 pub fn prefetch(_address: *const u8) {}
 
+/// Does nothing.
 pub fn prefetch_to_write(_address: *const u8) {}
 
 pub(crate) fn thread_pointer() -> usize {

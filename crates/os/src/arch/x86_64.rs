@@ -31,11 +31,11 @@ pub fn prefetch(address: *const u8) {
     unsafe { asm!("prefetcht0 [{}]", in(reg) address, options(readonly, nostack, preserves_flags)) };
 }
 
-/// Asks for the cache line at `address`, to write it; harmless at any address. Processors without the instruction
-/// ignore it.
+/// Asks the processor to load the cache line at an address, which may be any, in order to write to it: other processors
+/// give it up. Only a hint.
 #[inline(always)]
 pub fn prefetch_to_write(address: *const u8) {
-    // SAFETY: as above.
+    // SAFETY: the instruction has no effect but on caches, and does not fault; processors without it do nothing.
     unsafe { asm!("prefetchw [{}]", in(reg) address, options(readonly, nostack, preserves_flags)) };
 }
 
