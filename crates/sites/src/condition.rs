@@ -46,6 +46,16 @@ impl Condition {
         Ok(Condition { text: text.trim().to_owned(), measure, limit: Limit::parse(limit.trim()).ok_or(FORM)? })
     }
 
+    /// Returns what the condition limits.
+    pub fn measure(&self) -> Measure {
+        self.measure
+    }
+
+    /// Returns whether the limit depends on the earlier recording.
+    pub fn is_relative(&self) -> bool {
+        !matches!(self.limit, Limit::Value(_))
+    }
+
     /// Returns why the condition holds of these totals; `None` if it does not hold.
     pub fn holds(&self, before: &Tally, after: &Tally) -> Option<String> {
         let (before, after) = (self.measure.of(before), self.measure.of(after));

@@ -89,7 +89,7 @@ pub struct Comparison {
     pub rows: &'static str,
     /// The measure by whose change rows are sorted.
     pub by: Measure,
-    /// The conditions that hold.
+    /// The conditions that hold, or cannot be judged.
     pub failures: Vec<String>,
 }
 
@@ -107,10 +107,28 @@ impl Comparison {
         };
         let (before, after) = (read(&arguments.before)?, read(&arguments.after)?);
         let changes = changes(&before, &after, arguments);
-        let (old, new) = (&before.ledger.total, &after.ledger.total);
-        let failures = arguments.fail_if.iter().filter_map(|condition| condition.holds(old, new)).collect();
+        let failures = arguments.fail_if.iter().filter_map(|condition| failure(condition, &before, &after)).collect();
         Ok(Comparison { before, after, changes, rows: arguments.group.heading(), by: arguments.by, failures })
     }
+}
+
+/// Returns why the command fails because of a condition: it holds, or cannot be judged by what these recordings know.
+fn failure(condition: &Condition, before: &Analysis, after: &Analysis) -> Option<String> {
+    let unknown = |analysis: &Analysis, of_a_part: bool| {
+        let file = analysis.file.shown();
+        if of_a_part && analysis.is_in_part() {
+            Some(format!("`{condition}` cannot be judged: {file} is incomplete"))
+        } else if analysis.is_snapshot && condition.measure() != Measure::Held {
+            Some(format!("`{condition}` cannot be judged: {file} is a snapshot, which knows only what is held"))
+        } else {
+            None
+        }
+    };
+    let holds = condition.holds(&before.ledger.total, &after.ledger.total);
+    // What a part has is less than the whole: a growth over it may be none.
+    let is_growth_over_part = holds.is_some() && condition.is_relative();
+    let doubt = unknown(after, holds.is_none());
+    doubt.or_else(|| condition.is_relative().then(|| unknown(before, is_growth_over_part)).flatten()).or(holds)
 }
 
 impl Comparison {
@@ -124,19 +142,6 @@ impl Comparison {
             notes.map(|note| format!("{}: {note}", analysis.file)).collect::<Vec<_>>()
         };
         [&self.before, &self.after].into_iter().flat_map(notes_of).collect()
-    }
-
-    /// Warns that conditions were decided by the totals of a part, or by measures that a snapshot does not have.
-    fn warn_of_conditions(&self) {
-        for analysis in [&self.before, &self.after] {
-            let what = match analysis {
-                analysis if analysis.is_in_part() => "of an incomplete recording",
-                analysis if analysis.is_snapshot => "of a snapshot, which knows only what is held",
-                _ => continue,
-            };
-            let file = analysis.file.shown();
-            heapwright_show::eprintln!("heapwright: conditions (--fail-if) compare the totals {what}: {file}");
-        }
     }
 }
 
@@ -197,7 +202,7 @@ impl Change {
     }
 }
 
-/// Prints what changed, writes the page that `page` makes of it if one is asked for, and fails if a condition holds.
+/// Prints what changed, writes the page that `page` makes of it if one is asked for, and fails if a condition holds or cannot be judged.
 ///
 /// # Errors
 /// When a trace cannot be read or has no call sites, or the page cannot be written.
@@ -215,9 +220,6 @@ pub fn run(arguments: &Arguments, page: impl FnOnce(&Comparison) -> Result<Strin
             heapwright_show::eprintln!("heapwright: {}: {}", place.path().shown(), bytes(page.len() as u64));
         }
         None => print(&comparison, arguments)?,
-    }
-    if !arguments.fail_if.is_empty() {
-        comparison.warn_of_conditions();
     }
     let failures = &comparison.failures;
     failures.iter().for_each(|failure| heapwright_show::eprintln!("heapwright: {failure}"));
