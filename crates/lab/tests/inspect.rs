@@ -139,6 +139,22 @@ fn what_cannot_be_read_is_a_failure() {
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
 }
 
+#[test]
+fn a_proc_that_is_not_there_is_the_reason() {
+    let subject = Subject::start(&[]);
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", "mount -t tmpfs none /proc || exit 77; \"$@\"; echo code $?", "sh"]);
+    command.arg(common::heapwright().get_program()).args(["inspect", &subject.pid().to_string()]);
+    let Ok(output) = command.output() else { return };
+    if [Some(1), Some(77)].contains(&output.status.code()) {
+        eprintln!("passed over: nothing can be mounted here: {}", text(&output));
+        return;
+    }
+    let expected =
+        "code 1\nheapwright: processes are read by /proc, and it is not mounted here: `mount -t proc proc /proc`\n";
+    assert_eq!(text(&output), expected);
+}
+
 /// Whenever the command ends, and by whatever signal, the process goes on.
 #[test]
 fn an_interrupted_command_leaves_the_process_running() {

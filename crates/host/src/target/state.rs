@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 
 use anyhow::{Error, Result, anyhow, bail};
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use super::printable;
 
@@ -42,7 +44,7 @@ impl Task {
 /// # Errors
 /// When there is no such process, or it has no memory.
 pub(super) fn reader_of(pid: u32) -> Result<u32> {
-    let Some(task) = Task::read(&format!("/proc/{pid}/stat")) else { bail!("there is no process {pid}") };
+    let Some(task) = Task::read(&format!("/proc/{pid}/stat")) else { return Err(not_listed(pid)) };
     let process = process_of(pid).unwrap_or(pid);
     if process != pid {
         bail!("{pid} is a thread of process {}: give the number of the process", named(process));
@@ -55,6 +57,22 @@ pub(super) fn reader_of(pid: u32) -> Result<u32> {
     }
     let mut others = threads(pid).unwrap_or_default().into_iter();
     others.find(|thread| is_alive(pid, *thread)).ok_or_else(|| ended(pid))
+}
+
+/// Returns why /proc does not have process `pid`.
+fn not_listed(pid: u32) -> Error {
+    if Task::read("/proc/self/stat").is_none() {
+        return anyhow!("processes are read by /proc, and it is not mounted here: `mount -t proc proc /proc`");
+    }
+    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    match raw.map(test_kill_process) {
+        Some(Ok(()) | Err(Errno::PERM)) => {
+            anyhow!(
+                "process {pid} is hidden from this user (/proc is mounted with hidepid): ask as its user, or as root"
+            )
+        }
+        _ => anyhow!("there is no process {pid}"),
+    }
 }
 
 /// Returns the numbers of the threads of process `pid`.
