@@ -50,8 +50,7 @@ impl RemoteBuffer {
         last_class: 0,
     };
 
-    /// Adds a block. Sends the buffer's blocks first if they are of another owner, and sends a
-    /// full batch.
+    /// Adds a block. Sends the buffer's blocks first if they are of another owner, and sends a full batch.
     ///
     /// # Safety
     /// The block is of that origin, free and in no list; the links are its class's, and the key is the process's.
@@ -124,9 +123,11 @@ impl Heap {
 /// # Safety
 /// `block` is of that origin and is not used.
 pub unsafe fn send_unbuffered(block: NonNull<u8>, origin: &Origin) {
-    let chain = Chain::one(block, ARENA.links(origin.class));
+    let mut alone = RemoteBuffer::EMPTY;
     // SAFETY: the caller's promise.
-    if unsafe { Heap::of(origin.entry.owner()).receive(&chain, weight_of(origin.class)) } {
-        reclaim(origin.entry.owner());
+    let added = unsafe { alone.add(origin, block, ARENA.links(origin.class), ARENA.key()) };
+    let Added::Buffered { overdue } = added else { return };
+    if let Some(owner) = alone.flush().or(overdue) {
+        reclaim(owner);
     }
 }
