@@ -7,6 +7,8 @@
 
 use std::collections::VecDeque;
 
+use heapwright_os::prefetch;
+
 /// The count of numbers in a page, a power of two.
 const PAGE: usize = 1024;
 
@@ -218,6 +220,12 @@ impl Dense {
     #[inline(always)]
     pub(crate) fn get(&self, number: u64) -> Option<Placed> {
         self.0.get(number as usize).copied().filter(|&block| block != VACANT)
+    }
+
+    /// Asks for the place of block `number`, which is needed soon.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, number: u64) {
+        prefetch(self.0.as_ptr().wrapping_add(number as usize).cast());
     }
 }
 

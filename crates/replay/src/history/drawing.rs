@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use heapwright_os::prefetch;
 use heapwright_placement::{Block, BlockState, PolicyKind};
 use heapwright_trace::{Event, Reader};
 
@@ -11,7 +12,7 @@ use super::journal::Place;
 use super::map::HeapMap;
 use super::moment::Moment;
 use super::outline::{Outline, Peak};
-use super::relay::{Batch, Step, relay};
+use super::relay::{Batch, Step, relay, with_later};
 use super::whole::{Detail, History};
 use crate::blocks::{Dense, Placed};
 use crate::error::ReplayError;
@@ -35,8 +36,10 @@ impl Outline {
         detail: &Detail,
         mut progress: impl FnMut(u64),
     ) -> Result<Vec<History>, ReplayError> {
-        let peaks = outlines.iter().filter_map(|outline| outline.peak).map(|peak| peak.events).collect();
-        let mut batches = Batches { trace, slots: Slots::default(), numbers: Vec::new(), peaks, census, detail };
+        let peaks_of = |outline: &Outline| outline.peak.map(|peak| peak.events);
+        let mut peaks: BTreeSet<u64> = outlines.iter().filter_map(peaks_of).collect();
+        let (slots, next_peak) = (Slots::default(), peaks.pop_first());
+        let mut batches = Batches { trace, slots, numbers: Vec::new(), next_peak, peaks, census, detail };
         let begin = |outline| Drawing::new(outline, census, detail);
         let mut drawings: Vec<Drawing> = outlines.into_iter().map(begin).collect::<Result<_, _>>()?;
         relay(
@@ -57,7 +60,8 @@ struct Batches<'t, 'r> {
     slots: Slots,
     /// The number of the block that was last in each slot.
     numbers: Vec<u64>,
-    /// After how many events a heap asks for those numbers.
+    /// After how many events a heap asks for those numbers next, and then.
+    next_peak: Option<u64>,
     peaks: BTreeSet<u64>,
     census: &'t Census,
     detail: &'t Detail,
@@ -72,9 +76,12 @@ impl Batches<'_, '_> {
             let renumbered = self.slots.renumber(&event);
             batch.classes.push(self.classes(&event, &renumbered));
             batch.steps.push(Step::of(&renumbered));
-            is_peak = self.peaks.contains(&self.trace.calls_read());
+            is_peak = self.next_peak == Some(self.trace.calls_read());
         }
-        batch.numbers = is_peak.then(|| self.numbers.clone());
+        if is_peak {
+            batch.numbers = Some(self.numbers.clone());
+            self.next_peak = self.peaks.pop_first();
+        }
         Ok((!batch.steps.is_empty()).then_some(batch))
     }
 
@@ -138,7 +145,8 @@ impl Drawing {
             let (heap, steps) = &mut **engine;
             batch.steps.iter().for_each(|step| _ = steps.apply(heap.engine_mut(), &step.event()));
         }
-        for (step, &classes) in batch.steps.iter().zip(&batch.classes) {
+        for ((step, later), &classes) in with_later(&batch.steps).zip(&batch.classes) {
+            prefetch(self.extents.as_ptr().wrapping_add(later.slot() as usize).cast());
             self.apply(&step.event(), classes)?;
         }
         self.events += batch.steps.len() as u64;

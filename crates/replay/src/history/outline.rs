@@ -7,7 +7,7 @@ use heapwright_trace::{Event, Reader};
 
 use super::journal::{Journal, Place, Places};
 use super::moment::Moment;
-use super::relay::{Batch, Step, relay};
+use super::relay::{Batch, Step, relay, with_later};
 use super::series::Series;
 use crate::blocks::Dense;
 use crate::engine::Task;
@@ -152,7 +152,10 @@ impl Task for Events<'_> {
 
     fn run(self, engine: &mut impl Engine) -> Self::Outcome {
         let Events { events, steps, watched } = self;
-        events.iter().try_for_each(|event| watched.apply(engine, steps, &event.event()))
+        with_later(events).try_for_each(|(event, later)| {
+            steps.blocks.prefetch(later.slot());
+            watched.apply(engine, steps, &event.event())
+        })
     }
 }
 

@@ -35,6 +35,8 @@ const KIND: u32 = 3;
 const BEHIND_KIND: u32 = 2;
 
 impl Step {
+    const NONE: Step = Step { size: 0, slot: 0, code: FAILED };
+
     #[inline(always)]
     pub(super) fn of(event: &Event) -> Step {
         let slot = |block: u64| block.min(u64::from(u32::MAX)) as u32;
@@ -47,8 +49,14 @@ impl Step {
             }
             Event::Free { block } => Step { size: 0, slot: slot(block), code: FREE },
             // Changes of threads are no calls, and not passed on.
-            Event::Failed { .. } | Event::Thread { .. } => Step { size: 0, slot: 0, code: FAILED },
+            Event::Failed { .. } | Event::Thread { .. } => Step::NONE,
         }
+    }
+
+    /// Returns the slot of the block that the call frees, resizes or creates.
+    #[inline(always)]
+    pub(super) fn slot(self) -> u64 {
+        u64::from(self.slot)
     }
 
     /// Returns the event, without what does not affect placement.
@@ -62,6 +70,14 @@ impl Step {
             _ => Event::Failed { size: 0, align: 1 },
         }
     }
+}
+
+/// Returns `steps`, each with the one whose block is to be asked for now: the places of old blocks are in no cache.
+#[inline(always)]
+pub(super) fn with_later(steps: &[Step]) -> impl Iterator<Item = (Step, Step)> {
+    const AHEAD: usize = 16;
+    let later = steps.iter().skip(AHEAD).chain(std::iter::repeat(steps.last().unwrap_or(&Step::NONE)));
+    steps.iter().copied().zip(later.copied())
 }
 
 /// Consecutive calls.
