@@ -1,10 +1,10 @@
 //! The terminal on standard output.
 
 use std::io;
+use std::mem;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{getppid, getsid};
 
 /// Waits for at most `time` until the terminal has input, is closed, or a signal arrives. Returns whether the terminal
 /// is closed. Closing a terminal does not always deliver SIGHUP.
@@ -18,9 +18,16 @@ pub fn wait(time: Duration) -> bool {
     terminal[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
 }
 
-/// Returns whether a shell can continue this process once it has stopped: whether its parent is in its session. The
-/// system ignores requests to stop, such as Ctrl-Z, of others.
-pub fn has_job_control() -> bool {
-    let session = |process| getsid(process).ok();
-    getppid().is_some_and(|parent| session(Some(parent)) == session(None))
+/// Stops the processes of this one's group, as Ctrl-Z does; returns when a shell has continued them. Returns at once
+/// where the system ignores such requests, because there is no shell that could.
+pub fn stop_group() {
+    // SAFETY: an action is plain data, and zeros are the default one.
+    let (default, mut before): (libc::sigaction, libc::sigaction) = unsafe { (mem::zeroed(), mem::zeroed()) };
+    // SAFETY: the default action runs no code of the process, and the one before is installed again.
+    unsafe {
+        if libc::sigaction(libc::SIGTSTP, &default, &mut before) == 0 {
+            libc::kill(0, libc::SIGTSTP);
+            libc::sigaction(libc::SIGTSTP, &before, std::ptr::null_mut());
+        }
+    }
 }

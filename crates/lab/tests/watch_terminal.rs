@@ -178,14 +178,21 @@ fn a_shell_stops_and_continues_it() {
     }
 }
 
+/// As the only program of a container, or that of a script there.
 #[test]
 fn without_a_shell_that_could_continue_it_ctrl_z_does_nothing() {
-    let mut session = Session::start(&LOOP);
-    session.wait_for("begun");
-    session.press("\x1aq");
-    session.wait_for("runs.");
-    session.press("e");
-    assert_eq!(session.end().signal(), Some(libc::SIGTERM));
+    let mut script = Command::new("sh");
+    script.args(["-c", "\"$0\" watch \"$@\"; exit $?"]).arg(heapwright().get_program()).args(LOOP);
+    for (mut session, status) in [(Session::start(&LOOP), None), (Session::start_command(script), Some(143))] {
+        session.wait_for("begun");
+        session.press("\x1a");
+        session.wait_for(GIVEN_BACK);
+        session.wait_for(TAKEN);
+        session.press("q");
+        session.wait_for("runs.");
+        session.press("e");
+        assert_eq!(session.end().code(), status);
+    }
 }
 
 #[test]

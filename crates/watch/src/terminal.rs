@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
 use anyhow::{Result, bail};
-use heapwright_host::terminal::{has_job_control, wait};
+use heapwright_host::terminal::{stop_group, wait};
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::execute;
@@ -16,7 +16,6 @@ use ratatui::crossterm::terminal::{Clear, ClearType, EnterAlternateScreen, disab
 use ratatui::{DefaultTerminal, Frame};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::flag;
-use signal_hook::low_level::emulate_default_handler;
 
 /// The terminal in full-screen mode. Dropping this restores it, also when a thread panics.
 pub struct Terminal {
@@ -80,7 +79,7 @@ impl Terminal {
     /// command, it stops in here, and everything is to be drawn again afterwards.
     pub fn next(&mut self, time: Duration) -> io::Result<Option<Input>> {
         let input = self.next_key_or_signal(time)?;
-        if self.is_to_stop.swap(false, Ordering::Relaxed) && has_job_control() {
+        if self.is_to_stop.swap(false, Ordering::Relaxed) {
             self.stop()?;
         } else if self.is_continued.swap(false, Ordering::Relaxed) {
             self.take_again()?;
@@ -123,11 +122,12 @@ impl Terminal {
         }))
     }
 
-    /// Gives the terminal back to the shell, and stops until the shell continues the command.
+    /// Gives the terminal back to the shell, and stops until the shell continues the command; where there is no shell, it
+    /// goes on.
     fn stop(&mut self) -> io::Result<()> {
         ratatui::try_restore()?;
         self.inner.show_cursor()?;
-        emulate_default_handler(SIGTSTP)?;
+        stop_group();
         self.is_continued.store(false, Ordering::Relaxed);
         self.take_again()
     }
