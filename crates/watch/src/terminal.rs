@@ -75,8 +75,8 @@ impl Terminal {
         }
     }
 
-    /// Waits for input for at most `time`; returns `None` if there was none. Where the user or a signal asks to stop the
-    /// command, it stops in here, and everything is to be drawn again afterwards.
+    /// Waits for input for at most `time`; returns `None` if there was none. Where the user or a signal asks to stop
+    /// the command, it stops in here, and everything is to be drawn again afterwards.
     pub fn next(&mut self, time: Duration) -> io::Result<Option<Input>> {
         let input = self.next_key_or_signal(time)?;
         if self.is_to_stop.swap(false, Ordering::Relaxed) {
@@ -122,8 +122,8 @@ impl Terminal {
         }))
     }
 
-    /// Gives the terminal back to the shell, and stops until the shell continues the command; where there is no shell, it
-    /// goes on.
+    /// Gives the terminal back to the shell, and stops until the shell continues the command; where there is no shell,
+    /// it goes on.
     fn stop(&mut self) -> io::Result<()> {
         ratatui::try_restore()?;
         self.inner.show_cursor()?;
