@@ -48,8 +48,8 @@ unsafe fn each_carried(first: *mut u8, mut visit: impl FnMut(Origin)) {
     unsafe { each_linked(first, visit_load) };
 }
 
-/// Calls `visit` for each block of a list and its origin, up to the first that lies in no slab. A list that leads back to one of its
-/// blocks is reported; some of its blocks are visited several times.
+/// Calls `visit` for each block of a list and its origin, up to the first that lies in no slab. A list that leads back
+/// to one of its blocks is reported; some of its blocks are visited several times.
 ///
 /// # Safety
 /// Its blocks are free, and the list does not change.

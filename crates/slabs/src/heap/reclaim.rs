@@ -13,7 +13,8 @@ use super::remote_buffer::RemoteBuffer;
 use super::slabs::Slabs;
 use crate::arena::ARENA;
 use crate::carrier::Unloaded;
-use crate::classes::{PAGE, size_of_class};
+use crate::classes::{GRAIN, PAGE, size_of_class};
+use crate::corruption::corrupted;
 use crate::entry::{DISSOLVED, Entry};
 use crate::inbox::{Inbox, weight_of};
 use crate::links::{Chain, Links};
@@ -180,10 +181,13 @@ struct Together {
     class: usize,
     /// The last address in the page at which another one may begin; 0 for none.
     last: usize,
+    /// The grains of the page at which they begin, one bit each: a block that was freed twice is found.
+    begins: [u64; PAGE / GRAIN / 64],
 }
 
 impl Together {
-    const NONE: Together = Together { chain: Chain::EMPTY, entry: Entry::NONE, class: 0, last: 0 };
+    const NONE: Together =
+        Together { chain: Chain::EMPTY, entry: Entry::NONE, class: 0, last: 0, begins: [0; PAGE / GRAIN / 64] };
 
     /// Returns one block of an origin; its slab may be a dissolved one.
     fn one(block: NonNull<u8>, origin: &Origin, links: Links) -> Together {
@@ -191,7 +195,20 @@ impl Together {
         let last = (address / PAGE * PAGE + PAGE).saturating_sub(length);
         let is_alone = origin.entry.class() == DISSOLVED || address > last;
         let last = if is_alone { 0 } else { last };
-        Together { chain: Chain::one(block, links), entry: origin.entry, class: origin.class, last }
+        let (chain, class) = (Chain::one(block, links), origin.class);
+        let mut together = Together { chain, entry: origin.entry, class, last, ..Together::NONE };
+        together.note(block);
+        together
+    }
+
+    /// Notes where a block begins. Ends the process if one does already.
+    fn note(&mut self, block: NonNull<u8>) {
+        let grain = block.addr().get() % PAGE / GRAIN;
+        let (word, bit) = (&mut self.begins[grain / 64], 1 << (grain % 64));
+        if *word & bit != 0 {
+            corrupted(block);
+        }
+        *word |= bit;
     }
 
     /// Adds a block if it can be put back together with these; returns whether it was added.
@@ -202,6 +219,7 @@ impl Together {
         let address = block.addr().get();
         let belongs = origin.entry == self.entry && address / PAGE == self.last / PAGE && address <= self.last;
         if belongs {
+            self.note(block);
             let one = Chain::one(block, links);
             // SAFETY: as this function requires.
             unsafe { self.chain.append(one.first, one.last, one.count) };
