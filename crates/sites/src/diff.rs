@@ -60,7 +60,7 @@ pub struct Arguments {
     #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
     pub group: Group,
 
-    /// Exit with 1 if this holds, as in 'leaked > +1MiB'. May be given several times.
+    /// Exit with 1 if this holds or cannot be judged, as in 'leaked > +1MiB'. May be given several times.
     #[arg(long, value_name = "CONDITION", value_parser = Condition::parse)]
     pub fail_if: Vec<Condition>,
 
@@ -202,7 +202,8 @@ impl Change {
     }
 }
 
-/// Prints what changed, writes the page that `page` makes of it if one is asked for, and fails if a condition holds or cannot be judged.
+/// Prints what changed, writes the page that `page` makes of it if one is asked for, and fails if a condition holds or
+/// cannot be judged.
 ///
 /// # Errors
 /// When a trace cannot be read or has no call sites, or the page cannot be written.

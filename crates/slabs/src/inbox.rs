@@ -19,8 +19,9 @@ const fn budget() -> core::sync::atomic::AtomicUsize {
     core::sync::atomic::AtomicUsize::new(BUDGET / 2)
 }
 
-/// A stack to which any thread adds chains, and which is taken as a whole by the thread that has locked the heap's
-/// slabs. There is therefore no ABA problem, and the blocks in it do not change while the slabs are locked.
+/// A stack of carriers, see [`crate::carrier`], to which any thread adds chains, and which is taken as a whole by the
+/// thread that has locked the heap's slabs. There is therefore no ABA problem, and the blocks in it do not change while
+/// the slabs are locked.
 #[repr(align(64))]
 pub(crate) struct Inbox {
     first: AtomicPtr<u8>,
@@ -94,7 +95,7 @@ impl Inbox {
     /// Adds a chain that is not empty and its weight; returns whether the weight exceeds the budget now.
     ///
     /// # Safety
-    /// Its blocks are free and in no other list.
+    /// Its blocks are carriers, and they and what they carry are free and in no other list.
     pub(crate) unsafe fn add(&self, chain: &Chain, weight: usize) -> bool {
         let waiting = self.weight.fetch_add(weight, Ordering::SeqCst) + weight;
         // SAFETY: the caller's promise.

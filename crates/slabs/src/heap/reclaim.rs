@@ -160,7 +160,7 @@ fn drain(inbox: &Inbox, slabs: &mut Slabs, moved: &mut RemoteBuffer, is_wanted: 
                 unsafe {
                     if origin.entry.owner() != slabs.owner() {
                         moved.add(&origin, block, links, ARENA.key());
-                    } else if !together.add(block, &origin, links) {
+                    } else if !together.add(block, &origin) {
                         together.put_back(slabs);
                         together = Together::one(block, &origin, links);
                     }
@@ -214,15 +214,14 @@ impl Together {
     /// Adds a block if it can be put back together with these; returns whether it was added.
     ///
     /// # Safety
-    /// The block is free, of that origin and in no list; the links are its class's.
-    unsafe fn add(&mut self, block: NonNull<u8>, origin: &Origin, links: Links) -> bool {
+    /// The block is free, of that origin and in no list.
+    unsafe fn add(&mut self, block: NonNull<u8>, origin: &Origin) -> bool {
         let address = block.addr().get();
         let belongs = origin.entry == self.entry && address / PAGE == self.last / PAGE && address <= self.last;
         if belongs {
             self.note(block);
-            let one = Chain::one(block, links);
-            // SAFETY: as this function requires.
-            unsafe { self.chain.append(one.first, one.last, one.count) };
+            // SAFETY: as this function requires; the block is of the chain's class.
+            unsafe { self.chain.append(block.as_ptr(), block.as_ptr(), 1) };
         }
         belongs
     }
