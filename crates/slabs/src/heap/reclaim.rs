@@ -231,3 +231,31 @@ impl Together {
         slabs.put_back(self.class, &self.chain);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::vec;
+
+    use super::*;
+    use crate::classes::class_of;
+    use crate::links::Key;
+
+    #[test]
+    fn blocks_that_reach_into_the_next_page_are_put_back_alone() {
+        let memory = vec![0u8; 3 * PAGE].leak().as_mut_ptr();
+        let page = memory.wrapping_add(memory.align_offset(PAGE));
+        let class = class_of(768);
+        let (origin, links) = (Origin { entry: Entry::new(1, class), class }, Links::InBlock(Key(0)));
+        let block = |number: usize| NonNull::new(page.wrapping_add(number * size_of_class(class))).unwrap();
+        let last_within = PAGE / size_of_class(class) - 1;
+        let mut together = Together::one(block(0), &origin, links);
+        // SAFETY: the blocks are used by this test only.
+        unsafe {
+            assert!(together.add(block(last_within), &origin));
+            assert!(!together.add(block(last_within + 1), &origin), "it reaches beyond the page");
+            assert!(!together.add(block(last_within + 2), &origin), "it begins in another page");
+            assert!(!Together::one(block(last_within + 1), &origin, links).add(block(0), &origin));
+        }
+        assert_eq!(together.chain.count, 2);
+    }
+}
