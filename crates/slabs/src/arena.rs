@@ -362,7 +362,7 @@ impl ArenaState {
         let settings = Settings {
             capacity,
             granule: PAGE as u32,
-            keep: retention::LEAST,
+            keep: retention::FEWEST,
             // `Retention` computes the part.
             keep_part: usize::MAX,
             backing: Backing::WhenTouched,
@@ -387,7 +387,7 @@ impl ArenaState {
             pages,
             heaps,
             mappings: Mappings::new(),
-            retention: Retention::default(),
+            retention: Retention::NONE,
             stretches: Stretches::NONE,
             surrendered: Surrendered::default(),
             tables,

@@ -5,11 +5,11 @@ use heapwright_os::coarse_nanoseconds;
 
 use crate::scarcity;
 
-/// Bytes in holes that are retained at least.
-pub(super) const LEAST: usize = 1 << 20;
+/// Bytes in holes that are retained at least in a process that needed purged pages again soon.
+const LEAST: usize = 1 << 20;
 
-/// Bytes in holes that are not worth a system call.
-const FEWEST: usize = 128 << 10;
+/// Bytes in holes that are not worth a system call. A process that has not needed more again retains no more.
+pub(super) const FEWEST: usize = 128 << 10;
 
 /// The part of the heap that is retained if that is more, unless it is more than [`USED_PART`].
 const HEAP_PART: usize = 16;
@@ -34,14 +34,15 @@ pub(super) const PART: usize = 2 << 20;
 /// The amount to retain, adapted to refaults: pages that are requested soon after they were purged were purged too
 /// early, and for as long more is retained. What is requested later costs a page fault each time, and is in no page
 /// meanwhile.
-#[derive(Default)]
 pub(super) struct Retention {
     /// Bytes purged, at the last observation.
     total: u64,
     /// Bytes purged that were not requested since, and the time of the last purge.
     purged: usize,
     purged_at: u64,
-    /// Bytes to retain because of refaults, and the time of the last refault.
+    /// Bytes that are retained at least: [`FEWEST`] at first, and more with each refault, up to [`LEAST`].
+    least: usize,
+    /// Bytes to retain above that because of refaults, and the time of the last refault.
     refaulted: usize,
     refaulted_at: u64,
     /// The most and the least bytes in use since holes were looked at, and when that was.
@@ -53,6 +54,19 @@ pub(super) struct Retention {
 }
 
 impl Retention {
+    pub(super) const NONE: Retention = Retention {
+        total: 0,
+        purged: 0,
+        purged_at: 0,
+        least: FEWEST,
+        refaulted: 0,
+        refaulted_at: 0,
+        most_used: 0,
+        least_used: 0,
+        looked_at: 0,
+        unused: 0,
+    };
+
     /// The time within which a request for purged pages is a refault, in nanoseconds.
     const SOON: u64 = 100_000_000;
 
@@ -69,6 +83,7 @@ impl Retention {
             return;
         }
         self.purged -= again;
+        self.least = (self.least + REFAULT_FACTOR * again).min(LEAST);
         self.refaulted = (self.refaulted + REFAULT_FACTOR * again).min(MOST_REFAULTED);
         self.refaulted_at = now;
         self.apply(pages);
@@ -134,7 +149,7 @@ impl Retention {
             return pages.set_keep(FEWEST);
         }
         let part = (pages.top() / HEAP_PART).min(used(pages) / USED_PART);
-        pages.set_keep(part.max(LEAST + self.refaulted));
+        pages.set_keep(part.max(self.least + self.refaulted));
     }
 }
 
