@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 
-use crate::departure::tidy_after_thread;
+use crate::departure::{tidy_after_thread, trim_if_others_wait};
 use crate::{harden, long, startup};
 use heapwright_slabs::arena::ARENA;
 use heapwright_slabs::heap::{Owned, reclaim};
@@ -62,15 +62,28 @@ pub(crate) fn leave() {
     }
     long::flush_cache(heap);
     heap.flush();
+    let is_trimmed = trim_if_others_wait(heap);
     thread::unset_heap();
-    abandon(heap);
+    if is_trimmed { abandon_trimmed(heap) } else { abandon(heap) }
 }
 
-/// Makes a flushed heap idle.
+/// Makes a flushed heap idle, the first to be adopted.
 pub(crate) fn abandon(heap: Owned) {
     if let Some(mut arena) = ARENA.lock() {
         arena.heaps.abandon(heap);
     }
+    reclaim_after_flush(heap);
+}
+
+/// Makes a trimmed heap idle, the last to be adopted.
+fn abandon_trimmed(heap: Owned) {
+    if let Some(mut arena) = ARENA.lock() {
+        arena.heaps.abandon_trimmed(heap);
+    }
+    reclaim_after_flush(heap);
+}
+
+fn reclaim_after_flush(heap: Owned) {
     // Blocks may have been sent after the flush by threads for which the heap was not idle yet.
     reclaim(heap.owner());
 }

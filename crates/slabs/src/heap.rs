@@ -29,8 +29,8 @@ use core::sync::atomic::AtomicU64;
 
 use crate::arena::ARENA;
 use crate::classes::{
-    CLASSES, GRAIN, LARGEST, SLAB, SMALL, SMALL_CLASSES, is_block, medium_class_of, size_of_class, small_class_of,
-    substitute_of,
+    CLASSES, GRAIN, LARGEST, PAGE, SLAB, SMALL, SMALL_CLASSES, is_block, medium_class_of, size_of_class,
+    small_class_of, substitute_of,
 };
 use crate::entry::{DISSOLVED, Entry};
 use crate::free_list::FreeList;
@@ -424,6 +424,16 @@ impl Owned {
             }
         }
         self.reclaim_overdue();
+    }
+
+    /// Purges the idle pages of the heap's slabs.
+    pub fn purge_idle(self) {
+        self.heap().slabs.lock().purge_idle(&|| false);
+    }
+
+    /// Returns the bytes of idle pages in the heap's slabs.
+    pub fn idle_bytes(self) -> usize {
+        self.heap().slabs.lock().pages.idle as usize * PAGE
     }
 
     /// Flushes the heap, frees its empty slabs, and purges the idle pages of the others.

@@ -68,30 +68,56 @@ impl Registry {
         own(heap)
     }
 
-    /// Makes the flushed heap of a thread that has ended idle: other threads may take its slabs.
+    /// Makes the flushed heap of a thread that has ended idle, the first to be adopted: other threads may take its
+    /// slabs.
     pub fn abandon(&mut self, heap: Owned) {
-        let tenancy = heap.heap().tenancy();
+        self.list(heap.heap(), 0, self.idle);
+    }
+
+    /// As [`Registry::abandon`], the last to be adopted: the heap was trimmed, and others have their memory still.
+    pub fn abandon_trimmed(&mut self, heap: Owned) {
+        self.list(heap.heap(), self.last_idle, 0);
+    }
+
+    /// Returns the number of idle heaps.
+    pub fn count_idle(&self) -> u32 {
+        self.idle_count
+    }
+
+    /// Puts a heap into the list of idle heaps between two neighbours; 0 for none.
+    fn list(&mut self, heap: &'static Heap, previous: u32, next: u32) {
+        let tenancy = heap.tenancy();
         tenancy.thread.store(IDLE, Relaxed);
-        tenancy.previous_idle.set(0);
-        tenancy.next_idle.set(self.idle);
-        if self.idle != 0 {
-            Heap::of(self.idle).tenancy().previous_idle.set(heap.owner());
+        tenancy.previous_idle.set(previous);
+        tenancy.next_idle.set(next);
+        self.link(previous, heap.owner());
+        self.link_back(next, heap.owner());
+        self.idle_count += 1;
+    }
+
+    /// Makes heap `next` follow `previous` in the list; 0 for its ends.
+    fn link(&mut self, previous: u32, next: u32) {
+        match previous {
+            0 => self.idle = next,
+            _ => Heap::of(previous).tenancy().next_idle.set(next),
         }
-        self.idle = heap.owner();
+    }
+
+    /// Makes heap `previous` precede `next` in the list; 0 for its ends.
+    fn link_back(&mut self, next: u32, previous: u32) {
+        match next {
+            0 => self.last_idle = previous,
+            _ => Heap::of(next).tenancy().previous_idle.set(previous),
+        }
     }
 
     /// Takes an idle heap out of the list of idle heaps.
     fn unlist(&mut self, heap: &'static Heap) {
         let tenancy = heap.tenancy();
         let (previous, next) = (tenancy.previous_idle.get(), tenancy.next_idle.get());
-        if previous == 0 {
-            self.idle = next;
-        } else {
-            Heap::of(previous).tenancy().next_idle.set(next);
-        }
-        if next != 0 {
-            Heap::of(next).tenancy().previous_idle.set(previous);
-        }
+        self.link(previous, next);
+        self.link_back(next, previous);
+        self.idle_count -= 1;
         tenancy.thread.store(0, Relaxed);
     }
 
