@@ -20,9 +20,9 @@ const ADVANCE: u64 = 4_000_000_000;
 /// The time until which purging is paid for.
 static PAID: AtomicU64 = AtomicU64::new(0);
 
-/// Trims the flushed heap of a thread that ends, where the heaps of others wait for the next threads already; returns
+/// Purges the idle pages in the flushed heap of a thread that ends, where the heaps of others wait for the next threads already; returns
 /// whether it did. What a program pays for that is bounded as for [`tidy_after_thread`].
-pub(crate) fn trim_if_others_wait(heap: Owned) -> bool {
+pub(crate) fn purge_if_others_wait(heap: Owned) -> bool {
     let others_wait = || ARENA.lock().is_some_and(|arena| arena.heaps.count_idle() >= WAITING);
     if mode::is_hardened() || purging::period().is_none() || !others_wait() {
         return false;

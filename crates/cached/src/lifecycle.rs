@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 
-use crate::departure::{tidy_after_thread, trim_if_others_wait};
+use crate::departure::{purge_if_others_wait, tidy_after_thread};
 use crate::{harden, long, startup};
 use heapwright_slabs::arena::ARENA;
 use heapwright_slabs::heap::{Owned, reclaim};
@@ -62,9 +62,9 @@ pub(crate) fn leave() {
     }
     long::flush_cache(heap);
     heap.flush();
-    let is_trimmed = trim_if_others_wait(heap);
+    let is_purged = purge_if_others_wait(heap);
     thread::unset_heap();
-    if is_trimmed { abandon_trimmed(heap) } else { abandon(heap) }
+    if is_purged { abandon_purged(heap) } else { abandon(heap) }
 }
 
 /// Makes a flushed heap idle, the first to be adopted.
@@ -75,10 +75,10 @@ pub(crate) fn abandon(heap: Owned) {
     reclaim_after_flush(heap);
 }
 
-/// Makes a trimmed heap idle, the last to be adopted.
-fn abandon_trimmed(heap: Owned) {
+/// Makes a flushed heap without idle pages idle, the last to be adopted.
+fn abandon_purged(heap: Owned) {
     if let Some(mut arena) = ARENA.lock() {
-        arena.heaps.abandon_trimmed(heap);
+        arena.heaps.abandon_purged(heap);
     }
     reclaim_after_flush(heap);
 }

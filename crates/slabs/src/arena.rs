@@ -92,7 +92,7 @@ pub struct Registry {
     /// The number of heaps that were ever made.
     pub(crate) made: u32,
     /// The first of the idle heaps, whose threads have ended, and the last; 0 without any. The last abandoned is the
-    /// first, unless it was trimmed.
+    /// first, unless its pages were purged.
     pub(crate) idle: u32,
     pub(crate) last_idle: u32,
     /// The number of idle heaps.

@@ -74,8 +74,8 @@ impl Registry {
         self.list(heap.heap(), 0, self.idle);
     }
 
-    /// As [`Registry::abandon`], the last to be adopted: the heap was trimmed, and others have their memory still.
-    pub fn abandon_trimmed(&mut self, heap: Owned) {
+    /// As [`Registry::abandon`], the last to be adopted: its idle pages were purged, and others have theirs.
+    pub fn abandon_purged(&mut self, heap: Owned) {
         self.list(heap.heap(), self.last_idle, 0);
     }
 
