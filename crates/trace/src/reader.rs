@@ -159,7 +159,6 @@ impl<'r> Reader<'r> {
     ///
     /// # Errors
     /// The errors of [`Reader::next_event`].
-    #[inline]
     pub fn next_call(&mut self) -> Result<Option<Event>, ReadError> {
         loop {
             match self.next_event()? {
@@ -222,7 +221,6 @@ impl<'r> Reader<'r> {
     ///
     /// # Errors
     /// [`ReadError::Damaged`] names the damaged frame, [`ReadError::Io`]. After an error the reader is at its end.
-    #[inline]
     pub fn next_event(&mut self) -> Result<Option<Event>, ReadError> {
         loop {
             match self.events.next_event(&mut self.next_block) {

@@ -16,19 +16,35 @@ struct Cell {
 /// One colouring of a map: a classification of blocks by size, age or call site.
 #[derive(Clone, Debug)]
 struct Layer {
-    /// The place of its first class in the cells of a row.
-    first: usize,
-    /// The place of its last class.
-    last: usize,
+    /// The cells of the current column, row after row.
+    cells: Vec<Cell>,
+    classes: usize,
     /// The sums of the current column at its end.
     sums: Sums,
 }
 
 impl Layer {
-    /// Returns the place of a class in the cells of a row. A class beyond the last counts as the last.
-    #[inline(always)]
-    fn place(&self, class: u8) -> usize {
-        (self.first + usize::from(class)).min(self.last)
+    fn new(rows: usize, classes: Classes) -> Layer {
+        Layer {
+            cells: vec![Cell::default(); rows * classes.count],
+            classes: classes.count,
+            sums: Sums::new(rows, classes),
+        }
+    }
+
+    /// Returns the cell of a class in a row. A class beyond the last counts as the last.
+    #[inline]
+    fn cell(&mut self, row: usize, class: u8) -> &mut Cell {
+        &mut self.cells[row * self.classes + usize::from(class).min(self.classes - 1)]
+    }
+
+    /// Begins a column of `events` events.
+    fn begin_column(&mut self, events: u64) {
+        self.cells.iter_mut().for_each(|cell| cell.sum = cell.used * events);
+    }
+
+    fn end_column(&mut self) {
+        self.sums.set(self.cells.iter().map(|cell| cell.sum));
     }
 }
 
@@ -43,10 +59,6 @@ pub struct HeapMap {
     column_end: u64,
     events: u64,
     last_row: usize,
-    /// The cells of the current column: row after row, and in a row those of each layer.
-    cells: Vec<Cell>,
-    /// The number of cells of a row.
-    width: usize,
     layers: Vec<Layer>,
     finest: Grid,
     coarser: Vec<Coarser>,
@@ -70,16 +82,8 @@ impl HeapMap {
         while coarser.len() + 1 < Self::LEVELS {
             coarser.push(Coarser::than(coarser.last().map_or(&finest, |level| &level.grid), classes));
         }
-        let mut width = 0;
-        let layers = classes.iter().map(|&classes| {
-            let first = width;
-            width += classes.count;
-            Layer { first, last: width - 1, sums: Sums::new(rows, classes) }
-        });
-        let layers = layers.collect();
-        let cells = vec![Cell::default(); rows * width];
-        let (column_end, last_row) = (column_events.min(events), rows - 1);
-        HeapMap { now: 0, column_end, events, last_row, cells, width, layers, finest, coarser }
+        let layers = classes.iter().map(|&classes| Layer::new(rows, classes)).collect();
+        HeapMap { now: 0, column_end: column_events.min(events), events, last_row: rows - 1, layers, finest, coarser }
     }
 
     /// Returns the grids, the finest first. Each other one merges the cells of the one before, two by two in both
@@ -109,10 +113,9 @@ impl HeapMap {
         while start < bytes.end {
             let row = start / row_bytes;
             let end = bytes.end.min((row + 1) * row_bytes);
-            let row = (row as usize).min(self.last_row) * self.width;
-            let cells = &mut self.cells[row..row + self.width];
-            for (layer, &class) in self.layers.iter().zip(classes) {
-                let cell = &mut cells[layer.place(class)];
+            let row = (row as usize).min(self.last_row);
+            for (layer, &class) in self.layers.iter_mut().zip(classes) {
+                let cell = layer.cell(row, class);
                 cell.used = change(cell.used, end - start);
                 cell.sum = change(cell.sum, (end - start) * left);
             }
@@ -132,10 +135,8 @@ impl HeapMap {
     #[cold]
     fn close_column(&mut self) {
         let next = self.finest.column_events().min(self.events.saturating_sub(self.column_end));
-        let HeapMap { finest, coarser, layers, cells, width, .. } = self;
-        for Layer { first, last, sums } in layers.iter_mut() {
-            sums.set(cells.chunks_exact(*width).flat_map(|row| &row[*first..=*last]).map(|cell| cell.sum));
-        }
+        let HeapMap { finest, coarser, layers, .. } = self;
+        layers.iter_mut().for_each(Layer::end_column);
         finest.push_column(layers.iter().map(|layer| &layer.sums));
         let is_last = next == 0;
         let mut done: Option<&Coarser> = None;
@@ -149,7 +150,7 @@ impl HeapMap {
             }
             done = Some(level);
         }
-        cells.iter_mut().for_each(|cell| cell.sum = cell.used * next);
+        layers.iter_mut().for_each(|layer| layer.begin_column(next));
         self.column_end += next;
     }
 }
