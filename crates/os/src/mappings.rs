@@ -19,6 +19,9 @@ pub struct Mapping<'t> {
     pub is_guard: bool,
     /// The offset in its file at which it begins.
     pub offset: u64,
+    /// The lowest 24 bits of its file's number (inode), which another file of this path most likely differs in; 0
+    /// without a file.
+    pub file: u32,
     /// The path of its file as the system writes it, a name in brackets, or nothing.
     pub path: &'t [u8],
 }
@@ -31,6 +34,7 @@ impl<'t> Mapping<'t> {
     /// let line = b"7f2a1c000000-7f2a1c021000 r-xp 00001000 fe:00 1234   /usr/lib/libz.so.1";
     /// let mapping = Mapping::from_line(line).unwrap();
     /// assert_eq!((mapping.range.len(), mapping.is_executable, mapping.offset), (0x21000, true, 0x1000));
+    /// assert_eq!(mapping.file, 1234);
     /// assert_eq!(mapping.path, b"/usr/lib/libz.so.1");
     /// ```
     #[must_use]
@@ -40,14 +44,23 @@ impl<'t> Mapping<'t> {
         let (permissions, rest) = split(rest, b' ')?;
         let (offset, rest) = split(rest, b' ')?;
         let (_device, rest) = split(rest, b' ')?;
-        let (_inode, path) = split(rest, b' ').unwrap_or((rest, b""));
+        let (inode, path) = split(rest, b' ').unwrap_or((rest, b""));
         Some(Mapping {
             range: hexadecimal(start)? as usize..hexadecimal(end)? as usize,
             is_executable: permissions.get(2) == Some(&b'x'),
             is_guard: permissions.starts_with(b"---"),
             offset: hexadecimal(offset)?,
+            file: Mapping::file_of(str::from_utf8(inode).ok()?.parse().ok()?),
             path: path.trim_ascii(),
         })
+    }
+}
+
+impl Mapping<'_> {
+    /// Returns what stands for a file of this number (inode).
+    #[must_use]
+    pub const fn file_of(inode: u64) -> u32 {
+        (inode & 0xff_ffff) as u32
     }
 }
 

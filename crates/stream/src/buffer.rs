@@ -70,7 +70,7 @@ static TICKET: Counter = Counter(AtomicU64::new(2 * TICKETS));
 
 /// The entry of a mapping.
 pub(crate) fn entry_of(mapping: &Mapping<'_>) -> Entry {
-    Entry::Mapping { length: mapping.path.len() as u32, offset: mapping.offset }
+    Entry::Mapping { length: mapping.path.len() as u32, file: mapping.file, offset: mapping.offset }
 }
 
 /// A copy of the upper end of a stack.
@@ -452,10 +452,11 @@ impl Buffer {
     /// Returns the mapping that begins at slot `number`, which is below [`Buffer::count`]; `None` when there is none.
     #[must_use]
     pub fn mapping(&self, number: u32) -> Option<Mapping<'_>> {
-        let Entry::Mapping { length, offset } = self.entry(number)? else { return None };
+        let Entry::Mapping { length, file, offset } = self.entry(number)? else { return None };
         let [start, end] = self.words(number.checked_add(1)?)?;
         let path = self.bytes(number.checked_add(MAPPING_HEAD)?, length)?;
-        Some(Mapping { range: start as usize..end as usize, is_executable: true, is_guard: false, offset, path })
+        let range = start as usize..end as usize;
+        Some(Mapping { range, is_executable: true, is_guard: false, offset, file, path })
     }
 
     /// Returns what the process used, which begins at slot `number`, below [`Buffer::count`]; `None` when it is another

@@ -8,7 +8,7 @@ use heapwright_os::{Identity, Usage, now_nanoseconds, own_usage, pid_namespace, 
 pub const MAGIC: [u8; 8] = *b"hwstream";
 
 /// The version of the layout of streams. Both sides come from one build; other versions are refused.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// The maximum number of buffers of a stream.
 pub const BUFFERS: u32 = 8192;

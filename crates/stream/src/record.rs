@@ -241,6 +241,8 @@ pub enum Entry {
     Mapping {
         /// The length of the path in bytes.
         length: u32,
+        /// The lowest 24 bits of the file's number.
+        file: u32,
         /// The offset in the file at which it begins.
         offset: u64,
     },
@@ -316,7 +318,9 @@ impl Entry {
             Entry::PythonName { hash, line, length } => {
                 [PATH << 60 | 3 << 56 | (line as u64 & 0xff_ffff) << 32 | length as u64, hash]
             }
-            Entry::Mapping { length, offset } => [MAPPING << 60 | length as u64, offset],
+            Entry::Mapping { length, file, offset } => {
+                [MAPPING << 60 | (file as u64 & 0xff_ffff) << 32 | length as u64, offset]
+            }
             Entry::Unmapped { start, length } => [MAPPING << 60 | 1 << 56 | length & MOST_UNMAPPED, start],
             Entry::Usage { resident, nanoseconds } => [USAGE << 60 | resident & MOST_RESIDENT, nanoseconds],
         }
@@ -340,7 +344,7 @@ impl Entry {
                 _ => return None,
             },
             MAPPING => match what >> 56 & 15 {
-                0 => Entry::Mapping { length: what as u32, offset: more },
+                0 => Entry::Mapping { length: what as u32, file: (what >> 32) as u32 & 0xff_ffff, offset: more },
                 1 => Entry::Unmapped { start: more, length: what & MOST_UNMAPPED },
                 _ => return None,
             },

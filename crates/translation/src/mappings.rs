@@ -159,7 +159,7 @@ mod tests {
         assert!(whether == Listed::SoFar && paths.iter().any(|path| path.ends_with(b"/libc.so.6")), "{paths:?}");
         for path in [b"/first.so", b"/other.so"] {
             let range = 0x10_0000..0x10_1000;
-            let mapping = Mapping { range, is_executable: true, is_guard: false, offset: 0, path };
+            let mapping = Mapping { range, is_executable: true, is_guard: false, offset: 0, file: 0, path };
             recording.add_mapping(0, &mapping);
         }
         // The next program's stream means that the first program is over.
@@ -181,8 +181,10 @@ mod tests {
                 Recording::begin(&folder, Origin::Exec, Limits { buffers: 2, patience: 1, has_paths: false })
                     .map_err(|_| ErrorKind::Other)?;
             let range = 0x10_0000..0x10_1000;
-            recording
-                .add_mapping(0, &Mapping { range, is_executable: true, is_guard: false, offset: 0, path: b"/own.so" });
+            recording.add_mapping(
+                0,
+                &Mapping { range, is_executable: true, is_guard: false, offset: 0, file: 0, path: b"/own.so" },
+            );
             std::mem::forget(recording);
             hold.read(&mut [0]).map(drop)
         };

@@ -55,7 +55,7 @@ fn a_mapping_is_read_as_it_was_written() {
     let path = [b'p'; 4096];
     let written = [1, 15, 16, 17, 4096].map(|length| {
         let path = &path[..length];
-        Mapping { range: 0x1000..0x5000, is_executable: true, is_guard: false, offset: 0x7000, path }
+        Mapping { range: 0x1000..0x5000, is_executable: true, is_guard: false, offset: 0x7000, file: 0xfe_dcba, path }
     });
     for mapping in &written {
         assert!(buffer.has_room_for(entry_of(mapping).slots()));
@@ -123,7 +123,7 @@ fn stops_are_half_a_thousand_slots_apart_on_average() {
 fn an_entry_that_does_not_fit_into_a_buffer_is_refused() {
     let buffer = open();
     for length in [(BUFFER - 64) as u32, u32::MAX] {
-        let entries = [Entry::Stack { length, instruction: 0 }, Entry::Mapping { length, offset: 0 }];
+        let entries = [Entry::Stack { length, instruction: 0 }, Entry::Mapping { length, file: 0, offset: 0 }];
         for (at, entry) in (SLOTS - 2..).zip(entries) {
             buffer.put(at, entry.to_words());
             buffer.put(1, entry.to_words());

@@ -7,9 +7,11 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use framehop::ExplicitModuleSectionInfo;
+use heapwright_stream::Mapping;
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Object, ObjectSection, ReadCache};
 
@@ -118,26 +120,86 @@ pub struct Version {
 impl Version {
     /// Returns the version of the file at `path` now.
     pub fn of(path: &Path) -> Option<Version> {
-        let found = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-        Some(Version { inode: found.ino(), modified: (found.mtime(), found.mtime_nsec()) })
+        found(path).map(|found| Version::from(&found))
     }
+}
+
+impl From<&fs::Metadata> for Version {
+    fn from(found: &fs::Metadata) -> Version {
+        Version { inode: found.ino(), modified: (found.mtime(), found.mtime_nsec()) }
+    }
+}
+
+fn found(path: &Path) -> Option<fs::Metadata> {
+    fs::metadata(path).ok().filter(fs::Metadata::is_file)
 }
 
 /// Binaries by path and version.
 type Found = HashMap<(PathBuf, Version), Option<Arc<Binary>>>;
 
 /// Cache of binaries: each is read once for all processes of a recording.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Binaries {
     known: Arc<Mutex<Found>>,
+    /// Before the processes started.
+    begun: Duration,
+}
+
+impl Default for Binaries {
+    fn default() -> Self {
+        let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Binaries { known: Arc::default(), begun }
+    }
 }
 
 impl Binaries {
-    /// Returns the binary at `path`; `None` if it is not one, or cannot be read.
+    /// Returns the binary at `path` that was mapped when `file` stood for it ([`Mapping::file_of`]); `None` if another
+    /// file has that name now, if it is none, or cannot be read.
+    ///
+    /// File systems of layers may have two numbers for one file: where they differ, it counts as another only if its
+    /// name or contents changed since the recording began.
+    pub fn mapped(&self, path: &Path, file: u32) -> Option<Arc<Binary>> {
+        let found = found(path)?;
+        let changed = Duration::new(found.ctime().try_into().ok()?, found.ctime_nsec().try_into().ok()?);
+        if Mapping::file_of(found.ino()) != file && changed > self.begun {
+            return None;
+        }
+        self.read(path, Version::from(&found))
+    }
+
+    /// Returns the binary that is at `path` now; `None` if it is none, or cannot be read.
     pub fn at(&self, path: &Path) -> Option<Arc<Binary>> {
-        let version = Version::of(path)?;
+        self.read(path, Version::of(path)?)
+    }
+
+    fn read(&self, path: &Path, version: Version) -> Option<Arc<Binary>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let binary = known.entry((path.to_owned(), version));
         binary.or_insert_with(|| Binary::read(path, version).ok().map(Arc::new)).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_put_in_place_of_the_mapped_one_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mapped, other) = (folder.path().join("mapped"), folder.path().join("other"));
+        let program = std::env::current_exe().unwrap();
+        for path in [&mapped, &other] {
+            fs::copy(&program, path).unwrap();
+        }
+        let file = Mapping::file_of(fs::metadata(&mapped).unwrap().ino());
+        // The system's clock for files ticks less often than that of programs.
+        std::thread::sleep(Duration::from_millis(50));
+        let binaries = Binaries::default();
+        assert!(binaries.mapped(&mapped, file).is_some());
+        assert!(binaries.mapped(&mapped, file ^ 1).is_some(), "an old file may have two numbers");
+        std::thread::sleep(Duration::from_millis(50));
+        fs::rename(&other, &mapped).unwrap();
+        assert!(binaries.mapped(&mapped, file).is_none());
+        assert!(binaries.at(&mapped).is_some());
     }
 }

@@ -225,7 +225,8 @@ impl Sites {
         }
         let site = self.site_of_calls(writer, &mut calls, python);
         self.calls = calls;
-        if let (Some(number), Ok(site)) = (number, &site) {
+        // A path that leads nowhere is looked at again: each of its requests is counted as such.
+        if let (Some(number), Ok(site), false) = (number, &site, self.calls.is_empty()) {
             self.numbers.set_site(number, python, *site);
         }
         site
@@ -397,7 +398,14 @@ fn without_folders(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CString;
+    use std::fs;
+
+    use heapwright_stream::{Limits, Origin, Recording};
+    use heapwright_trace::About;
+
     use super::*;
+    use crate::source::Source;
 
     #[test]
     fn names_lose_their_folders_and_nothing_else() {
@@ -408,6 +416,25 @@ mod tests {
             ("operator/(A, B) in operator/=<A>", "operator/(A, B) in operator/=<A>"),
         ] {
             assert_eq!(without_folders(name), expected);
+        }
+    }
+
+    #[test]
+    fn each_request_from_a_path_that_leads_nowhere_is_counted_as_such() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = CString::new(folder.path().to_str().unwrap()).unwrap();
+        let limits = Limits { buffers: 2, patience: 1, has_paths: false };
+        let _recording = Recording::begin(&path, Origin::Exec, limits).unwrap();
+        let stream = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+        let source = Source::open(&stream).unwrap();
+        let look = Box::new(|_: &mut dyn FnMut(&Mapping<'_>)| true);
+        let mut sites = Sites::new(source.producer(), Library::default(), look, None, Redaction::Nothing);
+        let mut writer = Writer::new(tempfile::tempfile().unwrap(), &About::default()).unwrap();
+        let addresses = [0x1000, 0x2000];
+        for requests in 1..=3 {
+            assert!(sites.site_of_path(&mut writer, CallPath::New(&addresses), None).unwrap().is_none());
+            let Sampled { unclear, left_out, .. } = sites.sampled;
+            assert_eq!((unclear, left_out), (requests, 0));
         }
     }
 

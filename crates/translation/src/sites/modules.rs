@@ -82,7 +82,7 @@ impl Loaded {
         let path = as_named(deleted.unwrap_or(mapping.path));
         let path = Path::new(OsStr::from_bytes(&path));
         // Another file has this name now.
-        let binary = if deleted.is_some() { None } else { binaries.at(path) };
+        let binary = if deleted.is_some() { None } else { binaries.mapped(path, mapping.file) };
         let bias = binary.as_ref().and_then(|binary| binary.bias(start, mapping.offset));
         let bias = bias.unwrap_or(start.wrapping_sub(mapping.offset));
         Loaded { start, end, offset: mapping.offset, bias, path: path.into(), binary }
@@ -389,7 +389,14 @@ mod tests {
     fn what_is_mapped_over_something_takes_its_place() {
         let mut modules = own();
         let first = modules.modules[0].start as usize;
-        let over = |path| Mapping { range: first..first + 4096, is_executable: true, is_guard: false, offset: 0, path };
+        let over = |path| Mapping {
+            range: first..first + 4096,
+            is_executable: true,
+            is_guard: false,
+            offset: 0,
+            file: 0,
+            path,
+        };
         assert_eq!(modules.add(&over(b"/no/such/file")), Change::Replaced);
         assert_eq!(modules.add(&over(b"/no/such/file")), Change::Nothing);
         assert_eq!(modules.add(&over(b"/no/such/file (deleted)")), Change::Nothing);
