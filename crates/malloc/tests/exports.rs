@@ -82,3 +82,21 @@ fn data_is_short() {
     // Name, kind, address, place, length.
     assert!(usize::from_str_radix(&data[4], 16).unwrap() <= 20 << 10, "{data:?}");
 }
+
+/// The kernel maps 64 KiB around each page of code that is needed. What small programs run, and their threads and long
+/// blocks, lies in two such parts (see the script `layout`).
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn what_threads_run_lies_beside_what_small_programs_run() {
+    let symbols = tool("nm", &["--defined-only", library().path().to_str().unwrap()]);
+    let code = symbols.lines().filter_map(|line| match line.split(' ').collect::<Vec<_>>()[..] {
+        [address, "t" | "T", name] => Some((usize::from_str_radix(address, 16).unwrap(), name)),
+        _ => None,
+    });
+    let code: Vec<(usize, &str)> = code.collect();
+    let first = code.iter().map(|&(address, _)| address).min().unwrap();
+    for part in ["malloc", "14place_in_arena", "12RemoteBuffer5flush", "4Word4wait", "14on_thread_exit"] {
+        let places: Vec<_> = code.iter().filter(|(_, name)| name.ends_with(part)).map(|(at, _)| at - first).collect();
+        assert!(!places.is_empty() && places.iter().all(|&at| at < 128 << 10), "{part} lies at {places:x?}");
+    }
+}
