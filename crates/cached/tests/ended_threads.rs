@@ -20,7 +20,7 @@ fn of_many_threads_that_ended_few_leave_their_memory_to_the_next() {
     let before = resident();
     let barrier = Barrier::new(THREADS as usize + 1);
     let full = thread::scope(|scope| {
-        for number in 0..THREADS {
+        let start = |number| {
             let barrier = &barrier;
             scope.spawn(move || {
                 // A few blocks of each of many sizes: each thread has a page or two of each.
@@ -28,11 +28,14 @@ fn of_many_threads_that_ended_few_leave_their_memory_to_the_next() {
                 blocks.collect::<Vec<_>>().into_iter().for_each(Filled::free);
                 barrier.wait();
                 barrier.wait();
-            });
-        }
+            })
+        };
+        let threads: Vec<_> = (0..THREADS).map(start).collect();
         barrier.wait();
         let full = resident();
         barrier.wait();
+        // The scope's end does not wait for what threads do at their ends.
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
         full
     });
     let after = resident();
