@@ -5,11 +5,11 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use heapwright_os::coarse_nanoseconds;
 use heapwright_slabs::arena::ARENA;
-use heapwright_slabs::heap::Owned;
+use heapwright_slabs::heap::{Owned, Pages};
 use heapwright_slabs::{mode, purging};
 
-/// The heaps of ended threads that keep their memory for the next threads.
-const WAITING: u32 = 16;
+/// The heaps of ended threads that keep their pages for the next threads.
+const KEPT: usize = 16;
 
 /// The time that is to pass for each byte that is purged, in nanoseconds: fourteen times what that and a fault take.
 const PER_BYTE: u64 = 28;
@@ -20,17 +20,17 @@ const ADVANCE: u64 = 4_000_000_000;
 /// The time until which purging is paid for.
 static PAID: AtomicU64 = AtomicU64::new(0);
 
-/// Purges the idle pages in the flushed heap of a thread that ends, where the heaps of others wait for the next threads already; returns
-/// whether it did. What a program pays for that is bounded as for [`tidy_after_thread`].
-pub(crate) fn purge_if_others_wait(heap: Owned) -> bool {
-    let others_wait = || ARENA.lock().is_some_and(|arena| arena.heaps.count_idle() >= WAITING);
-    if mode::is_hardened() || purging::period().is_none() || !others_wait() {
-        return false;
+/// Purges the idle pages in the flushed heap of a thread that ends, where enough heaps of others that have ended keep
+/// theirs for the next threads; returns what became of them. What a program pays for that is bounded as for
+/// [`tidy_after_thread`].
+pub(crate) fn keep_or_purge(heap: Owned) -> Pages {
+    let others_keep = || ARENA.lock().is_some_and(|arena| arena.heaps.has_kept(KEPT));
+    if mode::is_hardened() || purging::period().is_none() || !others_keep() {
+        return Pages::Kept;
     }
-    let Some(paid) = affordable() else { return false };
-    pay(paid, heap.idle_bytes());
-    heap.purge_idle();
-    true
+    let Some(paid) = affordable() else { return Pages::Kept };
+    pay(paid, heap.purge_idle());
+    Pages::Purged
 }
 
 /// Purges free pages after a thread has ended, where they are more than those in use: what it worked on is often gone

@@ -2,10 +2,10 @@
 
 use core::ffi::c_void;
 
-use crate::departure::{purge_if_others_wait, tidy_after_thread};
+use crate::departure::{keep_or_purge, tidy_after_thread};
 use crate::{harden, long, startup};
 use heapwright_slabs::arena::ARENA;
-use heapwright_slabs::heap::{Owned, reclaim};
+use heapwright_slabs::heap::{Owned, Pages, reclaim};
 use heapwright_slabs::platform::{ThreadEnd, is_single_threaded};
 use heapwright_slabs::{mode, thread};
 
@@ -62,28 +62,16 @@ pub(crate) fn leave() {
     }
     long::flush_cache(heap);
     heap.flush();
-    let is_purged = purge_if_others_wait(heap);
+    let pages = keep_or_purge(heap);
     thread::unset_heap();
-    if is_purged { abandon_purged(heap) } else { abandon(heap) }
+    abandon(heap, pages);
 }
 
-/// Makes a flushed heap idle, the first to be adopted.
-pub(crate) fn abandon(heap: Owned) {
+/// Makes a flushed heap idle.
+pub(crate) fn abandon(heap: Owned, pages: Pages) {
     if let Some(mut arena) = ARENA.lock() {
-        arena.heaps.abandon(heap);
+        arena.heaps.abandon(heap, pages);
     }
-    reclaim_after_flush(heap);
-}
-
-/// Makes a flushed heap without idle pages idle, the last to be adopted.
-fn abandon_purged(heap: Owned) {
-    if let Some(mut arena) = ARENA.lock() {
-        arena.heaps.abandon_purged(heap);
-    }
-    reclaim_after_flush(heap);
-}
-
-fn reclaim_after_flush(heap: Owned) {
     // Blocks may have been sent after the flush by threads for which the heap was not idle yet.
     reclaim(heap.owner());
 }

@@ -6,7 +6,7 @@ use crate::lifecycle::{abandon, adopted, heap_to_allocate_in};
 use crate::pages::page_returns;
 use crate::{harden, long};
 use heapwright_slabs::arena::ARENA;
-use heapwright_slabs::heap::Heap;
+use heapwright_slabs::heap::{Heap, Pages};
 use heapwright_slabs::mode;
 
 /// Flushes the calling thread's heap, reclaims for all other heaps, and purges the idle pages of slabs and the holes of
@@ -60,7 +60,7 @@ pub(crate) fn trim_heaps() {
     while let Some(orphan) = ARENA.lock().and_then(|mut arena| arena.heaps.orphan()) {
         long::flush_cache(orphan);
         orphan.flush();
-        abandon(orphan);
+        abandon(orphan, Pages::Kept);
     }
     let Some(all) = ARENA.lock().map(|arena| arena.heaps.all()) else { return };
     all.filter(|heap| own.is_none_or(|own| own.owner() != heap.owner())).for_each(Heap::trim_as_visitor);

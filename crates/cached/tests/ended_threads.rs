@@ -7,8 +7,15 @@ use std::thread;
 
 use common::{Filled, ready, resident};
 use heapwright_cached::Measures;
+use heapwright_slabs::arena::ARENA;
 
 const THREADS: u64 = 150;
+
+/// Uses a few blocks of each of many sizes: a thread has a page or two of each then.
+fn work(number: u64) {
+    let blocks = (1..60).map(|size| Filled::new(number, size * 50));
+    blocks.collect::<Vec<_>>().into_iter().for_each(Filled::free);
+}
 
 #[test]
 fn of_many_threads_that_ended_few_leave_their_memory_to_the_next() {
@@ -23,9 +30,7 @@ fn of_many_threads_that_ended_few_leave_their_memory_to_the_next() {
         let start = |number| {
             let barrier = &barrier;
             scope.spawn(move || {
-                // A few blocks of each of many sizes: each thread has a page or two of each.
-                let blocks = (1..60).map(|size| Filled::new(number, size * 50));
-                blocks.collect::<Vec<_>>().into_iter().for_each(Filled::free);
+                work(number);
                 barrier.wait();
                 barrier.wait();
             })
@@ -41,4 +46,9 @@ fn of_many_threads_that_ended_few_leave_their_memory_to_the_next() {
     let after = resident();
     assert!(full > before + 20_000_000, "{before} {full}");
     assert!(after - before < (full - before) / 3, "{before} {full} {after}");
+    // However many heaps are idle now, the next threads leave their pages to one another.
+    let purged = ARENA.purged();
+    (0..THREADS).for_each(|number| thread::spawn(move || work(number)).join().unwrap());
+    let more = ARENA.purged() - purged;
+    assert!(more < (full - before) / 3, "{more} bytes were purged after threads that took turns, of {full}");
 }

@@ -1,5 +1,5 @@
-//! A thread that has no heap, because there are too many threads, sends each block that it frees alone. What the program
-//! has left in it is not read. A process of its own: nothing else comes into the inbox.
+//! A thread that has no heap, because there are too many threads, sends each block that it frees alone. What the
+//! program has left in it is not read. A process of its own: nothing else comes into the inbox.
 
 mod common;
 

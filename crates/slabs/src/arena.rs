@@ -95,8 +95,6 @@ pub struct Registry {
     /// first, unless its pages were purged.
     pub(crate) idle: u32,
     pub(crate) last_idle: u32,
-    /// The number of idle heaps.
-    pub(crate) idle_count: u32,
     /// The heap that was last checked for a thread that no longer exists.
     pub(crate) checked: u32,
     /// The number of forks between the first ancestor of the process and the process.
@@ -386,15 +384,7 @@ impl ArenaState {
         ARENA.side_table.store(tables.side_table(), Ordering::Relaxed);
         ARENA.grain_maps.store(tables.grain_maps(), Ordering::Relaxed);
         ARENA.key.store(key_of_links(), Ordering::Relaxed);
-        let heaps = Registry {
-            made: 0,
-            idle: 0,
-            last_idle: 0,
-            idle_count: 0,
-            checked: 0,
-            generation: 0,
-            process: process_id(),
-        };
+        let heaps = Registry { made: 0, idle: 0, last_idle: 0, checked: 0, generation: 0, process: process_id() };
         Ok(ArenaState {
             pages,
             heaps,

@@ -47,6 +47,7 @@ pub use dissolving::turn_dissolving_off;
 #[cfg(not(loom))]
 pub use glance::HeapGlance;
 pub use reclaim::reclaim;
+pub use registry::Pages;
 use registry::Tenancy;
 use remote_buffer::REMOTE_BUFFERS;
 pub use remote_buffer::send_unbuffered;
@@ -426,14 +427,12 @@ impl Owned {
         self.reclaim_overdue();
     }
 
-    /// Purges the idle pages of the heap's slabs.
-    pub fn purge_idle(self) {
-        self.heap().slabs.lock().purge_idle(&|| false);
-    }
-
-    /// Returns the bytes of idle pages in the heap's slabs.
-    pub fn idle_bytes(self) -> usize {
-        self.heap().slabs.lock().pages.idle as usize * PAGE
+    /// Purges the idle pages of the heap's slabs; returns how many bytes that were.
+    pub fn purge_idle(self) -> usize {
+        let mut slabs = self.heap().slabs.lock();
+        let before = slabs.pages.resident;
+        slabs.purge_idle(&|| false);
+        (before - slabs.pages.resident) as usize * PAGE
     }
 
     /// Flushes the heap, frees its empty slabs, and purges the idle pages of the others.

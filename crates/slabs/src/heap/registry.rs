@@ -19,6 +19,17 @@ pub(crate) struct Tenancy {
     generation: Cell<u32>,
     next_idle: Cell<u32>,
     previous_idle: Cell<u32>,
+    /// What became of the heap's idle pages when it was abandoned last.
+    pages: Cell<Pages>,
+}
+
+/// What became of the idle pages of a heap whose thread has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// They wait for the next thread.
+    Kept,
+    /// They were purged.
+    Purged,
 }
 
 /// No thread's number.
@@ -32,6 +43,7 @@ impl Tenancy {
             generation: Cell::new(0),
             next_idle: Cell::new(0),
             previous_idle: Cell::new(0),
+            pages: Cell::new(Pages::Kept),
         }
     }
 
@@ -68,20 +80,21 @@ impl Registry {
         own(heap)
     }
 
-    /// Makes the flushed heap of a thread that has ended idle, the first to be adopted: other threads may take its
-    /// slabs.
-    pub fn abandon(&mut self, heap: Owned) {
-        self.list(heap.heap(), 0, self.idle);
+    /// Makes the flushed heap of a thread that has ended idle: other threads may take its slabs. One that keeps its pages
+    /// is the first to be adopted, another one the last.
+    pub fn abandon(&mut self, heap: Owned, pages: Pages) {
+        heap.heap().tenancy().pages.set(pages);
+        match pages {
+            Pages::Kept => self.list(heap.heap(), 0, self.idle),
+            Pages::Purged => self.list(heap.heap(), self.last_idle, 0),
+        }
     }
 
-    /// As [`Registry::abandon`], the last to be adopted: its idle pages were purged, and others have theirs.
-    pub fn abandon_purged(&mut self, heap: Owned) {
-        self.list(heap.heap(), self.last_idle, 0);
-    }
-
-    /// Returns the number of idle heaps.
-    pub fn count_idle(&self) -> u32 {
-        self.idle_count
+    /// Returns whether at least `count` idle heaps keep their pages. Time: proportional to the count.
+    pub fn has_kept(&self, count: usize) -> bool {
+        // They precede the others in the list.
+        let kept = self.all_idle().take_while(|heap| heap.tenancy().pages.get() == Pages::Kept);
+        kept.take(count).count() == count
     }
 
     /// Puts a heap into the list of idle heaps between two neighbours; 0 for none.
@@ -92,7 +105,6 @@ impl Registry {
         tenancy.next_idle.set(next);
         self.link(previous, heap.owner());
         self.link_back(next, heap.owner());
-        self.idle_count += 1;
     }
 
     /// Makes heap `next` follow `previous` in the list; 0 for its ends.
@@ -117,22 +129,25 @@ impl Registry {
         let (previous, next) = (tenancy.previous_idle.get(), tenancy.next_idle.get());
         self.link(previous, next);
         self.link_back(next, previous);
-        self.idle_count -= 1;
         tenancy.thread.store(0, Relaxed);
     }
 
-    /// Returns the idle heaps that were abandoned last, a few at most.
+    /// Returns the first idle heaps, a few at most.
     pub(crate) fn idle(&self) -> impl Iterator<Item = &'static Heap> + use<> {
         const MOST: usize = 8;
+        self.all_idle().take(MOST)
+    }
+
+    /// Returns the idle heaps in the order in which they are adopted.
+    fn all_idle(&self) -> impl Iterator<Item = &'static Heap> + use<> {
         let mut owner = self.idle;
-        let all = core::iter::from_fn(move || {
+        core::iter::from_fn(move || {
             (owner != 0).then(|| {
                 let heap = Heap::of(owner);
                 owner = heap.tenancy().next_idle.get();
                 heap
             })
-        });
-        all.take(MOST)
+        })
     }
 
     /// Returns all heaps, the idle ones among them.
