@@ -80,8 +80,8 @@ impl Registry {
         own(heap)
     }
 
-    /// Makes the flushed heap of a thread that has ended idle: other threads may take its slabs. One that keeps its pages
-    /// is the first to be adopted, another one the last.
+    /// Makes the flushed heap of a thread that has ended idle: other threads may take its slabs. One that keeps its
+    /// pages is the first to be adopted, another one the last.
     pub fn abandon(&mut self, heap: Owned, pages: Pages) {
         heap.heap().tenancy().pages.set(pages);
         match pages {
