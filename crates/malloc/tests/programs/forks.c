@@ -121,6 +121,14 @@ static void send_signal_soon(void)
     setitimer(ITIMER_REAL, &time, NULL);
 }
 
+/* Says how the child of the handler's call `turn` ended, without the streams that the signal may have interrupted. */
+static void report_child(int turn, int status, pid_t ended)
+{
+    dprintf(STDERR_FILENO, "the child of signal %d ended with status %#x (waitpid: %d, errno %d)\n", turn,
+            (unsigned)status, (int)ended, errno);
+    _exit(9);
+}
+
 static void fork_in_handler(int number)
 {
     (void)number;
@@ -133,7 +141,8 @@ static void fork_in_handler(int number)
     }
     if (child > 0) {
         int status = 0;
-        if (waitpid(child, &status, 0) != child || status != 0) _exit(9);
+        pid_t ended = waitpid(child, &status, 0);
+        if (ended != child || status != 0) report_child(turn, status, ended);
     }
     send_signal_soon();
     errno = saved;
@@ -155,6 +164,15 @@ static void start_storm(void)
     send_signal_soon();
 }
 
+/* No signal comes any more: a child of a later one would end as its parent does. */
+static void end_storm(void)
+{
+    sigset_t all;
+    sigfillset(&all);
+    CHECK(sigprocmask(SIG_BLOCK, &all, NULL) == 0);
+    end_if_child();
+}
+
 /* In a single thread, a signal may come anywhere, in malloc and in fork. */
 static void fork_in_a_storm(int forks)
 {
@@ -174,8 +192,8 @@ static void fork_in_a_storm(int forks)
             CHECK(false);
         }
         CHECK(status == 0);
-        end_if_child();
     }
+    end_storm();
 }
 
 /* Beside other threads, the C library's own locks may hang when a signal handler that has interrupted fork forks:
@@ -198,9 +216,7 @@ static void fork_in_a_storm_with_threads(int forks)
         use_malloc(turn);
         end_if_child();
     }
-    struct itimerval off = {0};
-    CHECK(setitimer(ITIMER_REAL, &off, NULL) == 0);
-    end_if_child();
+    end_storm();
     stop_all();
 }
 
