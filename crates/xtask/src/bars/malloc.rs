@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use serde::Serialize;
 
+use super::bar::{Bar, all_hold, print};
 use super::{Judgement, Outcome, Settings};
 use heapwright_allocators::policy;
 use heapwright_show::number;
-use heapwright_show::table::{HEADING, Table};
+use heapwright_show::table::HEADING;
 use heapwright_stats::{self as stats, noise};
 use heapwright_suite::Output;
 use heapwright_suite::malloc::{
@@ -71,56 +71,10 @@ fn print_absent(contenders: &[Contender]) {
     }
 }
 
-/// A bar and the measured figure.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-struct Bar {
-    /// What is measured.
-    what: String,
-    /// The maximal allowed value.
-    limit: f64,
-    /// The measured value, if any.
-    measured: Option<f64>,
-    /// Whether it holds.
-    verdict: Verdict,
-    /// The workloads and allocators of the measurement.
-    on: String,
-}
-
-/// Whether a bar holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Verdict {
-    /// It holds.
-    Holds,
-    /// The measured value is above the limit by no more than noise.
-    Tie,
-    /// It fails.
-    Fails,
-    /// There is no measured value.
-    NotMeasured,
-}
-
-impl Bar {
-    /// Returns a bar that is not measured yet.
-    fn new(what: impl Into<String>, limit: f64) -> Bar {
-        Bar { what: what.into(), limit, measured: None, verdict: Verdict::NotMeasured, on: String::new() }
-    }
-
-    /// Judges a measured value whose noise is this difference of logarithms.
-    fn at(self, measured: f64, noise: f64, on: impl Into<String>) -> Bar {
-        let verdict = match measured / self.limit {
-            over if over <= 1.0 => Verdict::Holds,
-            over if !noise::is_beyond(over, noise) => Verdict::Tie,
-            _ => Verdict::Fails,
-        };
-        Bar { measured: Some(measured), verdict, on: on.into(), ..self }
-    }
-
-    /// Judges a mean, whose noise is the distance to the lower end of its interval.
-    fn at_mean(self, mean: &Mean, on: impl Into<String>) -> Bar {
-        let noise = mean.interval.map_or(0.0, |[low, _]| noise::distance(mean.ratio / low));
-        self.at(mean.ratio, noise, on)
-    }
+/// Judges a mean, whose noise is the distance to the lower end of its interval.
+fn at_mean(bar: Bar, mean: &Mean, on: impl Into<String>) -> Bar {
+    let noise = mean.interval.map_or(0.0, |[low, _]| noise::distance(mean.ratio / low));
+    bar.at(mean.ratio, noise, on)
 }
 
 /// Returns whether the bars are about an allocator.
@@ -172,7 +126,7 @@ impl<'a> Judge<'a> {
         let Some((peer, over_system)) = self.best_mean(Measure::Cpu) else { return bar };
         let Some(mean) = self.suite.mean_over(self.ours, peer, Measure::Cpu) else { return bar };
         let count = self.suite.common_rows(Measure::Cpu).len();
-        bar.at_mean(&mean, format!("{count} rows; best is {}, {over_system:.3} of system", self.name(peer)))
+        at_mean(bar, &mean, format!("{count} rows; best is {}, {over_system:.3} of system", self.name(peer)))
     }
 
     /// Judges the row that is slowest, beyond its noise, compared with the system's malloc.
@@ -198,7 +152,7 @@ impl<'a> Judge<'a> {
         let Some(mean) = self.suite.mean(self.ours, Measure::Peak) else { return bar };
         let best = self.best_mean(Measure::Peak);
         let best = best.map_or_else(String::new, |(at, ratio)| format!("; best peer is {}, {ratio:.3}", self.name(at)));
-        bar.at_mean(&mean, format!("{} rows{best}", self.suite.common_rows(Measure::Peak).len()))
+        at_mean(bar, &mean, format!("{} rows{best}", self.suite.common_rows(Measure::Peak).len()))
     }
 
     fn tiny(&self, row: &Row) -> Bar {
@@ -271,30 +225,10 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Prints the bars as a table.
-fn print(bars: &[Bar]) {
-    let mut table = Table::new(["bar", "at most", "measured", "", "on"]);
-    for bar in bars {
-        let verdict = match bar.verdict {
-            Verdict::Holds => "holds",
-            Verdict::Tie => "holds within noise",
-            Verdict::Fails => "FAILS",
-            Verdict::NotMeasured => "not measured",
-        };
-        let measured = bar.measured.map_or_else(|| "-".to_owned(), |it| format!("{it:.3}"));
-        table.row([bar.what.clone(), bar.limit.to_string(), measured, verdict.to_owned(), bar.on.clone()]);
-    }
-    heapwright_show::print!("{table}");
-}
-
-/// Returns whether every bar holds. A bar that was not measured does not.
-fn all_hold(bars: &[Bar]) -> bool {
-    bars.iter().all(|bar| matches!(bar.verdict, Verdict::Holds | Verdict::Tie))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bars::bar::Verdict;
     use heapwright_allocators::allocator::Allocator;
     use heapwright_suite::malloc::{Cell, Figures};
 

@@ -2,10 +2,13 @@
 //!
 //! Each module measures one suite through the public API of `heapwright-suite` and judges its rows: `engine` (placement
 //! engines and heaps in a fixed region), `malloc` (the drop-in library against other mallocs), `shared` (the heap that
-//! processes share, against Boost.Interprocess).
+//! processes share, against Boost.Interprocess). `recorder` (what a recorded program costs over the program alone)
+//! measures by itself.
 
+mod bar;
 mod engine;
 mod malloc;
+mod recorder;
 mod shared;
 
 use std::process::ExitCode;
@@ -20,7 +23,7 @@ use serde_json::Value;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The suite to measure; all three by default
+    /// The suite to measure; all by default
     #[command(subcommand)]
     suite: Option<Suite>,
 
@@ -35,10 +38,11 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  cargo xtask bars                       all bars, in half an hour
+  cargo xtask bars                       all bars, in three quarters of an hour
   cargo xtask bars engine --rounds 9     placement engines and fixed heaps, with more rounds
   cargo xtask bars malloc --full         the drop-in library, all of the work, five times
   cargo xtask bars shared --json         the shared heap, for a program to read
+  cargo xtask bars recorder              what `heapwright record` costs, with target/release/heapwright
 
 Exit code: 0 when every bar holds, 1 when one fails or was not measured, 130 after Ctrl-C.";
 
@@ -50,6 +54,8 @@ enum Suite {
     Malloc(malloc::Arguments),
     /// The heap that processes share, against Boost.Interprocess
     Shared,
+    /// What a recorded program costs over the program alone
+    Recorder(recorder::Arguments),
 }
 
 /// How a suite is measured and printed.
@@ -110,10 +116,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some(Suite::Engine) => vec![engine::judge(settings)?],
         Some(Suite::Malloc(selection)) => vec![malloc::judge(selection, settings)?],
         Some(Suite::Shared) => vec![shared::judge(settings)?],
+        Some(Suite::Recorder(arguments)) => vec![recorder::judge(arguments, settings)?],
         None => vec![
             engine::judge(settings)?,
             malloc::judge(&malloc::Arguments::default(), settings)?,
             shared::judge(settings)?,
+            recorder::judge(&recorder::Arguments::default(), settings)?,
         ],
     };
     let has = |outcome| judgements.iter().any(|judgement| judgement.outcome == outcome);
