@@ -19,6 +19,8 @@ use heapwright_host::names::Shown;
 use heapwright_host::process::effective_user;
 use heapwright_host::temporary;
 
+use crate::elf;
+
 /// The dynamic linker's list of libraries to preload.
 pub const LD_PRELOAD: &str = "LD_PRELOAD";
 /// Policy of the drop-in library.
@@ -83,10 +85,13 @@ fn library_name(hash: u64) -> String {
 /// Returns the absolute path of a library that can be listed in `LD_PRELOAD`.
 ///
 /// # Errors
-/// When there is no such file, or the linker takes characters of its path for something else.
+/// When there is no such file, it cannot be loaded, or the linker takes characters of its path for something else.
 pub fn listed(path: &Path) -> Result<PathBuf> {
     let path = path.canonicalize()?;
     can_be_listed(&path)?;
+    if let Some(why) = elf::why_unloadable(&path) {
+        bail!(why);
+    }
     Ok(path)
 }
 

@@ -99,7 +99,6 @@ fn prepared(args: &RunArgs, reports: &Folder) -> Result<Command> {
     let mut command = Command::new(&args.program);
     command.args(&args.args);
     let library = preload::library(args.library.as_deref())?;
-    program::check_library(&library)?;
     command.env(preload::LD_PRELOAD, in_front(&library));
     let policy = chosen_policy(args, &mut command)?;
     inherited::refuse_conflicts(args, &policy)?;

@@ -10,13 +10,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-use anyhow::{Result, bail};
+use heapwright_allocators::elf::Elf;
 use heapwright_host::files::has_capabilities;
 use heapwright_host::names::Shown;
-use object::Endianness;
-use object::elf::{DT_NEEDED, DT_STRSZ, DT_STRTAB, ET_DYN, ET_EXEC, FileHeader32, FileHeader64, PT_INTERP};
-use object::read::ReadCache;
-use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 
 use super::ending;
 
@@ -71,26 +67,6 @@ pub fn is_refused_by_library(command: &Command, status: ExitStatus) -> bool {
         };
     }
     probe.status().is_ok_and(ends_so)
-}
-
-/// Checks that a file is a shared object that the dynamic linker can load into programs like this command. It would
-/// print a line and start the program without it otherwise.
-///
-/// # Errors
-/// When it is something else.
-pub fn check_library(path: &Path) -> Result<()> {
-    let reason = match (
-        path.is_file().then(|| File::open(path)).and_then(|file| Elf::read(&file.ok()?)),
-        Elf::of_this_command(),
-    ) {
-        (None, _) => "it is not an ELF shared object",
-        (Some(library), _) if !library.is_shared_object => "it is an ELF program, not a shared object",
-        (Some(library), Some(own)) if (library.bits, library.machine) != (own.bits, own.machine) => {
-            "it is for another processor architecture"
-        }
-        _ => return Ok(()),
-    };
-    bail!("cannot use the drop-in library {}: {reason}", path.shown())
 }
 
 /// Returns what prevents a library from being preloaded into the program, if its file shows it; begins with the file's
@@ -184,66 +160,6 @@ fn is_privileged(path: &Path) -> bool {
     set_id || has_capabilities(path)
 }
 
-/// The facts about an ELF program that matter here.
-struct Elf {
-    bits: u8,
-    /// The number of the kind of processor (`e_machine`).
-    machine: u16,
-    /// Whether it is position-independent and names no dynamic linker.
-    is_shared_object: bool,
-    /// Path of the dynamic linker; none for a static program.
-    linker: Option<Vec<u8>>,
-    /// The needed libraries; none if they cannot be read.
-    needed: Vec<String>,
-}
-
-impl Elf {
-    /// Reads no more of the file than necessary.
-    fn read(file: &File) -> Option<Elf> {
-        let content = ReadCache::new(file);
-        Elf::of_header::<FileHeader64<Endianness>>(&content, 64)
-            .or_else(|| Elf::of_header::<FileHeader32<Endianness>>(&content, 32))
-    }
-
-    fn of_this_command() -> Option<Elf> {
-        Elf::read(&File::open(env::current_exe().ok()?).ok()?)
-    }
-
-    fn of_header<H: FileHeader>(content: &ReadCache<&File>, bits: u8) -> Option<Elf> {
-        let header = H::parse(content).ok()?;
-        let endian = header.endian().ok()?;
-        let kind = header.e_type(endian);
-        if ![ET_EXEC, ET_DYN].contains(&kind) {
-            return None;
-        }
-        let segments = header.program_headers(endian, content).ok()?;
-        let interpreter = segments.iter().find(|segment| segment.p_type(endian) == PT_INTERP);
-        let linker = interpreter.and_then(|segment| segment.data(endian, content).ok());
-        let linker = linker.map(|name| name.strip_suffix(b"\0").unwrap_or(name).to_vec());
-        let needed = needed::<H>(segments, endian, content).unwrap_or_default();
-        let is_shared_object = kind == ET_DYN && linker.is_none();
-        Some(Elf { bits, machine: header.e_machine(endian), is_shared_object, linker, needed })
-    }
-}
-
-/// Returns the libraries that a program needs.
-fn needed<H: FileHeader>(
-    segments: &[H::ProgramHeader],
-    endian: H::Endian,
-    content: &ReadCache<&File>,
-) -> Option<Vec<String>> {
-    let entries = segments.iter().find_map(|segment| segment.dynamic(endian, content).ok().flatten())?;
-    let values = |tag| {
-        entries.iter().filter(move |entry| entry.d_tag(endian).into() == tag).map(|entry| entry.d_val(endian).into())
-    };
-    let value = |tag| -> Option<u64> { values(tag).next() };
-    let (start, length) = (value(DT_STRTAB)?, value(DT_STRSZ)?);
-    let text = segments.iter().find_map(|segment| segment.data_range(endian, content, start, length).ok().flatten())?;
-    let name = |at: u64| text.get(usize::try_from(at).ok()?..)?.split(|&byte| byte == 0).next();
-    let names = values(DT_NEEDED).filter_map(name);
-    Some(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -288,25 +204,6 @@ mod tests {
         content[18..20].copy_from_slice(&[0x5a, 0x5a]);
         fs::write(&copy, content).unwrap();
         assert!(obstacle(&copy).is_some_and(|obstacle| obstacle.contains("another processor architecture")));
-    }
-
-    #[test]
-    fn only_shared_objects_for_this_processor_are_libraries() {
-        let home = tempfile::tempdir().unwrap();
-        let library = home.path().join("library");
-        let said = || check_library(&library).err().map_or_else(String::new, |error| error.to_string());
-        assert!(check_library(home.path()).is_err() && said().ends_with("it is not an ELF shared object"));
-        let mut content = fs::read(heapwright_allocators::preload::library(None).unwrap()).unwrap();
-        fs::write(&library, &content).unwrap();
-        assert_eq!(said(), "");
-        // The machine's number, see above.
-        content[18..20].copy_from_slice(&[0x5a, 0x5a]);
-        fs::write(&library, &content).unwrap();
-        assert!(said().ends_with("it is for another processor architecture"), "{}", said());
-        fs::copy(env::current_exe().unwrap(), &library).unwrap();
-        assert!(said().ends_with("it is an ELF program, not a shared object"), "{}", said());
-        fs::write(&library, "root:x:0:0\n").unwrap();
-        assert!(said().ends_with("it is not an ELF shared object"), "{}", said());
     }
 
     #[test]

@@ -33,6 +33,7 @@ use self::export::Settings;
 pub use self::figures::{Cell, Figures, Kept, Measure, Row};
 pub use self::instructions::Instructions;
 use self::rounds::Rounds;
+use heapwright_allocators::preload;
 use heapwright_host::interruption;
 use heapwright_host::interruption::Interruption;
 use heapwright_host::temporary::Folder;
@@ -156,6 +157,8 @@ pub fn measure(
     contenders: Vec<Contender>,
     subject: Subject,
 ) -> Result<Measured> {
+    // Found before anything is measured: a library that a variable names may be none.
+    preload::library(None)?;
     let until = Interruption::listen()?;
     let folder = Folder::new("bench")?;
     let extent = selection.extent(rounds);
