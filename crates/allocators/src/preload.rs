@@ -63,8 +63,18 @@ pub const VARIABLES: [&str; 11] =
 /// Returns the path of the drop-in library: `chosen`, otherwise the environment's, otherwise the carried one.
 pub fn library(chosen: Option<&Path>) -> Result<PathBuf> {
     match chosen.map(PathBuf::from).or_else(|| env::var_os(LIBRARY).map(PathBuf::from)) {
-        Some(path) => listed(&path).with_context(|| format!("cannot use the drop-in library {}", path.shown())),
+        Some(path) => loadable(&path).with_context(|| format!("cannot use the drop-in library {}", path.shown())),
         None => extracted(heapwright_carried::DROP_IN, library_name),
+    }
+}
+
+/// Returns the absolute path of a library that the dynamic linker can load, as far as its header shows. It would print a
+/// line and start the program without another one.
+fn loadable(path: &Path) -> Result<PathBuf> {
+    let path = listed(path)?;
+    match elf::why_unloadable(&path) {
+        Some(why) => bail!(why),
+        None => Ok(path),
     }
 }
 
@@ -85,13 +95,10 @@ fn library_name(hash: u64) -> String {
 /// Returns the absolute path of a library that can be listed in `LD_PRELOAD`.
 ///
 /// # Errors
-/// When there is no such file, it cannot be loaded, or the linker takes characters of its path for something else.
+/// When there is no such file, or the linker takes characters of its path for something else.
 pub fn listed(path: &Path) -> Result<PathBuf> {
     let path = path.canonicalize()?;
     can_be_listed(&path)?;
-    if let Some(why) = elf::why_unloadable(&path) {
-        bail!(why);
-    }
     Ok(path)
 }
 

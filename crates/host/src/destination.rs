@@ -116,6 +116,11 @@ impl Destination {
         Ok(())
     }
 
+    /// Returns whether a file of this path is this one, or would be.
+    pub fn is_at(&self, path: &Path) -> bool {
+        resolve(path).is_ok_and(|target| self.target.is(&target))
+    }
+
     /// Returns whether this is standard output or another file that this process was started with, so that nothing
     /// else may be printed.
     pub fn is_open_already(&self) -> bool {
@@ -401,6 +406,7 @@ mod tests {
         }
         apart(&file, &folder.path().join("other")).unwrap();
         apart(null, null).unwrap();
+        assert!(of(&file).is_at(&link) && of(&link).is_at(&file) && !of(&file).is_at(null));
         apart(&file, Path::new("-")).unwrap();
         assert!(names(folder.path()) == ["link"]);
     }

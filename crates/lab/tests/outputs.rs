@@ -96,7 +96,7 @@ fn no_command_replaces_its_program_its_libraries_its_rules_or_its_baseline() {
     trace(folder.path(), "t");
     fs::copy("/bin/true", folder.path().join("prog")).unwrap();
     symlink("prog", folder.path().join("soft")).unwrap();
-    fs::write(folder.path().join("l.so"), "a library").unwrap();
+    fs::copy(heapwright_allocators::preload::library(None).unwrap(), folder.path().join("l.so")).unwrap();
     fs::write(folder.path().join("r.txt"), "granule=16\n").unwrap();
     trace(folder.path(), "s.csv.partial");
     let made = run(folder.path(), "compare t --policies-only -p best --json base.json");
@@ -135,6 +135,39 @@ fn no_command_replaces_its_program_its_libraries_its_rules_or_its_baseline() {
         let output = run(folder.path(), words);
         assert!(error(&output).contains("is read by this command"), "{words}: {}", error(&output));
         assert!(contents(folder.path()) == before, "{words} changed a file");
+    }
+}
+
+#[test]
+fn no_output_of_a_command_replaces_another_of_it() {
+    let home = TempDir::new().unwrap();
+    let folder = home.path();
+    trace(folder, "t.hwt");
+    fs::create_dir(folder.join("plots")).unwrap();
+    symlink("../kept.html", folder.join("plots/holes.svg")).unwrap();
+    let before = contents(folder);
+    for (words, expected) in [
+        ("report --no-real t.hwt -o plots/heap.svg --svg plots", "may be written over the page"),
+        ("report --no-real t.hwt -o kept.html --svg plots", "may be written over the page"),
+        ("bench malloc --quick --only phases --json one --chart ./one", "are the same file"),
+    ] {
+        let output = run(folder, words);
+        assert!(!output.status.success() && error(&output).contains(expected), "{words}: {}", error(&output));
+        assert_eq!(contents(folder), before, "{words}");
+    }
+    let output = run(folder, "report --no-real -p best t.hwt -o kept.html --svg others");
+    assert!(output.status.success() && folder.join("others/heap.svg").exists(), "{}", error(&output));
+}
+
+#[test]
+fn a_drop_in_library_that_cannot_be_loaded_is_refused_before_the_work() {
+    let home = TempDir::new().unwrap();
+    fs::write(home.path().join("text"), "text").unwrap();
+    for words in ["bench malloc --only pair/64", "run -- true"] {
+        let output = command(home.path(), words).env("HEAPWRIGHT_LIBRARY", "text").output().unwrap();
+        assert!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
+        let expected = "cannot use the drop-in library text: it is not an ELF shared object";
+        assert!(error(&output).contains(expected), "{}", error(&output));
     }
 }
 

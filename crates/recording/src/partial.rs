@@ -43,6 +43,11 @@ impl Partial {
             ensure!(!is_locked_elsewhere(&file), "another recording writes {}", path.shown());
             if is_at(&file, &path)? {
                 require_trace(&path)?;
+                if file.metadata()?.nlink() > 1 {
+                    // Somebody has kept it under another name.
+                    fs::remove_file(&path).with_context(|| format!("{} cannot be replaced", path.shown()))?;
+                    continue;
+                }
                 return Ok(Partial { destination: destination.to_owned(), path, file: Some(file) });
             }
         }
@@ -199,6 +204,18 @@ mod tests {
         fs::write(&place, "it came later").unwrap();
         assert!(partial.complete().is_err());
         assert_eq!((fs::read(&place).unwrap(), partial.path().exists()), (b"it came later".to_vec(), true));
+    }
+
+    #[test]
+    fn a_partial_file_that_has_another_name_stays_under_that() {
+        let folder = tempfile::tempdir().unwrap();
+        let [place, kept] = ["t.hwt", "kept.hwt"].map(|name| folder.path().join(name));
+        fs::write(&kept, trace("old")).unwrap();
+        fs::hard_link(&kept, folder.path().join("t.hwt.partial")).unwrap();
+        let partial = Partial::open(&place).unwrap();
+        partial.begin().unwrap().write_all(&trace("new")).unwrap();
+        partial.complete().unwrap();
+        assert_eq!((fs::read(&kept).unwrap(), fs::read(&place).unwrap()), (trace("old"), trace("new")));
     }
 
     #[test]

@@ -174,7 +174,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let sources: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
     let destination = arguments.destination(&sources)?;
     if let Some(folder) = &arguments.svg {
-        svg::prepare(folder, &sources)?;
+        svg::prepare(folder, &sources, &destination)?;
     }
     let source = Source::of(arguments.trace.as_deref(), &arguments.program, |options| {
         options.sites = Some(SAMPLED);

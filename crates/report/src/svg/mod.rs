@@ -11,7 +11,7 @@ mod palette;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::names::Shown;
 use svg::Document;
@@ -24,14 +24,31 @@ use super::data::{Bins, Policy, Report};
 use super::line::Line;
 use super::planes::Planes;
 
-/// Makes `folder` if need be, and checks that pictures can be written into it; `sources` are not overwritten.
-pub fn prepare(folder: &Path, sources: &[&Path]) -> Result<()> {
+/// Makes `folder` if need be, and checks that pictures can be written into it, none of them over `sources` or the
+/// `page`.
+pub fn prepare(folder: &Path, sources: &[&Path], page: &Destination) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.shown()))?;
-    Destination::of(&file(folder, "heap"), Contents::Other, sources).map(drop)
+    Destination::of(&file(folder, "heap"), Contents::Other, sources)?;
+    let there = fs::read_dir(folder).with_context(|| format!("{} cannot be read", folder.shown()))?;
+    let there = there.flatten().map(|entry| entry.path());
+    // The page may not be there yet.
+    let own = page.path().file_name().map(|name| folder.join(name));
+    let mut pictures = there.chain(own).filter(|path| path.extension().is_some_and(|end| end == PICTURE));
+    let taken = pictures.find(|picture| page.is_at(picture));
+    ensure!(
+        taken.is_none(),
+        "a picture in {} may be written over the page {}: name another file",
+        folder.shown(),
+        page.path().shown()
+    );
+    Ok(())
 }
 
+/// The end of the name of a picture's file.
+const PICTURE: &str = "svg";
+
 fn file(folder: &Path, picture: &str) -> PathBuf {
-    folder.join(picture).with_extension("svg")
+    folder.join(picture).with_extension(PICTURE)
 }
 
 /// Writes every plot into `folder`, none of them over one of `sources`; returns how many there are.

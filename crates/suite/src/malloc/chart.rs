@@ -46,14 +46,6 @@ struct Bar<'a> {
     after: u64,
 }
 
-/// Checks that a chart can be written to `path`, which is none of `sources`.
-///
-/// # Errors
-/// When it cannot.
-pub fn destination(path: &Path, sources: &[&Path]) -> Result<Destination> {
-    Destination::of(path, Contents::Other, sources)
-}
-
 /// Writes the chart of a suite to `path`, as SVG.
 ///
 /// # Errors
@@ -63,7 +55,7 @@ pub fn write(path: &Path, suite: Suite<'_>) -> Result<()> {
     ensure!(!panels.is_empty(), "no run has ended in which memory was sampled, thus there is no chart");
     let mut text = Vec::new();
     svg::write(&mut text, &draw(&panels)).context("the chart cannot be drawn")?;
-    destination(path, &[])?.write(&text)
+    Destination::of(path, Contents::Other, &[])?.write(&text)
 }
 
 fn panels(suite: Suite<'_>) -> Vec<Panel<'_>> {

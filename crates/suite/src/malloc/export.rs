@@ -72,14 +72,6 @@ struct NamedMean<'a> {
     mean: Mean,
 }
 
-/// Checks that the document can be written to `path`, which is none of `sources`.
-///
-/// # Errors
-/// When it cannot.
-pub fn destination(path: &Path, sources: &[&Path]) -> Result<Destination> {
-    Destination::of(path, Contents::Other, sources)
-}
-
 /// Writes the document to `path`, or to standard output if that is `-`.
 ///
 /// # Errors
@@ -87,7 +79,7 @@ pub fn destination(path: &Path, sources: &[&Path]) -> Result<Destination> {
 pub fn write(path: &Path, measured: &Measured, settings: Settings) -> Result<()> {
     let mut text = Vec::new();
     print(&mut text, &document(measured, settings))?;
-    destination(path, &[])?.write(&text)
+    Destination::of(path, Contents::Other, &[])?.write(&text)
 }
 
 fn print(mut out: impl Write, document: &Document) -> io::Result<()> {

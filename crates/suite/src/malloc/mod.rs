@@ -34,6 +34,7 @@ pub use self::figures::{Cell, Figures, Kept, Measure, Row};
 pub use self::instructions::Instructions;
 use self::rounds::Rounds;
 use heapwright_allocators::preload;
+use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::interruption;
 use heapwright_host::interruption::Interruption;
 use heapwright_host::temporary::Folder;
@@ -46,16 +47,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let libraries = arguments.selection.libraries();
-    if let Some(path) = &arguments.json {
-        export::destination(path, &libraries)?;
-    }
-    if let Some(path) = &arguments.chart {
-        chart::destination(path, &libraries)?;
-        if !arguments.selection.names().into_iter().any(case::samples_memory) {
-            usage::refuse(
-                "these workloads do not sample what is retained; scattered, phases and redis-server/deleted do",
-            );
-        }
+    let written = [&arguments.json, &arguments.chart].into_iter().flatten();
+    let written = written.map(|path| Destination::of(path, Contents::Other, &libraries));
+    let written: Vec<Destination> = written.collect::<Result<_>>()?;
+    Destination::ensure_apart(&written.iter().collect::<Vec<_>>())?;
+    if arguments.chart.is_some() && !arguments.selection.names().into_iter().any(case::samples_memory) {
+        usage::refuse("these workloads do not sample what is retained; scattered, phases and redis-server/deleted do");
     }
     let subject = if arguments.instructions { Subject::Instructions } else { Subject::Runs };
     let contenders = arguments.selection.contenders(|_| true);
