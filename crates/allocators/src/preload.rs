@@ -68,8 +68,8 @@ pub fn library(chosen: Option<&Path>) -> Result<PathBuf> {
     }
 }
 
-/// Returns the absolute path of a library that the dynamic linker can load, as far as its header shows. It would print a
-/// line and start the program without another one.
+/// Returns the absolute path of a library that the dynamic linker can load, as far as its header shows. Of another file
+/// it would print a line, and start the program without it.
 fn loadable(path: &Path) -> Result<PathBuf> {
     let path = listed(path)?;
     match elf::why_unloadable(&path) {
