@@ -151,8 +151,17 @@ fn every_thread_has_its_sites() {
 
 #[test]
 fn a_forked_child_has_sites_in_its_own_trace() {
+    check_forked("fork");
+}
+
+#[test]
+fn a_forked_child_has_sites_without_an_environment() {
+    check_forked("clearenv");
+}
+
+fn check_forked(what: &str) {
     let folder = tempfile::tempdir().unwrap();
-    let trace = recorded(&folder, &["fork"]);
+    let trace = recorded(&folder, &[what]);
     trace.all_come_from(302, &[&at("leaf", "leaf"), &at("varying", "varying")]);
     let traces = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
     let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();

@@ -168,7 +168,7 @@ static void interruptions(void) {
     for (int i = 0; i < 100; i++)
         raising();
     // Somewhere here, no more than a part of what the signal has saved is in the copy of the stack.
-    for (swelling = 6000; swelling < 8400; swelling += 8)
+    for (swelling = 4000; swelling < 8400; swelling += 8)
         raising();
 }
 
@@ -243,6 +243,7 @@ int main(int count, char **arguments) {
     if (!strcmp(what, "rhythm")) rhythm(5000);
     if (!strcmp(what, "threads")) threads();
     if (!strcmp(what, "fork")) forked();
+    if (!strcmp(what, "clearenv") && !clearenv()) forked();
     if (!strcmp(what, "coroutine")) coroutine();
     if (!strcmp(what, "signals")) signals();
     if (!strcmp(what, "interruptions")) interruptions();
