@@ -165,11 +165,12 @@ static void interruptions(void) {
     for (int i = 0; i < 100; i++)
         if (!sigsetjmp(before, 1))
             middle(NULL);
-    for (int i = 0; i < 100; i++)
+    // From some length of the handler's frame on, no more than a part of what the signal saved is in the copy of the
+    // stack.
+    for (int i = 0; i < 650; i++) {
+        swelling = i < 100 ? 0 : 4000 + 8 * (i - 100);
         raising();
-    // Somewhere here, no more than a part of what the signal has saved is in the copy of the stack.
-    for (swelling = 4000; swelling < 8400; swelling += 8)
-        raising();
+    }
 }
 
 static KEPT void handler(int signal) {
