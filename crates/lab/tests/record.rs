@@ -244,6 +244,20 @@ fn a_forked_child_has_a_trace_of_its_own() {
 }
 
 #[test]
+fn forked_children_are_recorded_whatever_becomes_of_the_environment() {
+    for change in ["clearenv", "environ", "setenv"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (trace, _) = recorded(&folder, change);
+        let mut others = others(&folder);
+        others.sort_by_key(|other| other.count(5004));
+        let counts: Vec<_> = others.iter().map(|other| (other.count(5003), other.count(5004))).collect();
+        assert_eq!((trace.count(78), &counts[..]), (1, &[(10, 0), (0, 10)][..]), "{change}");
+        assert_eq!(others[0].about.get("parent"), trace.about.get("pid"));
+        assert_eq!(others[1].about.get("parent"), others[0].about.get("pid"));
+    }
+}
+
+#[test]
 fn the_program_is_what_its_process_runs_last() {
     let folder = tempfile::tempdir().unwrap();
     let (trace, _) = recorded(&folder, "exec");

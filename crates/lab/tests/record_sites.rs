@@ -82,9 +82,14 @@ fn stderr(output: &Output) -> String {
 
 /// Records `sites WHAT MORE` with this option; returns what the program's end was too.
 fn recorded_with(folder: &TempDir, option: &str, arguments: &[&str]) -> (Trace, Output) {
-    let trace = folder.path().join("t.hwt");
+    recorded_from(&program(folder.path()), option, arguments)
+}
+
+/// Records this program, into the folder where it is.
+fn recorded_from(program: &Path, option: &str, arguments: &[&str]) -> (Trace, Output) {
+    let trace = program.with_file_name("t.hwt");
     let mut command = heapwright();
-    command.args(["record", "--min-events", "0", option, "-o"]).arg(&trace).arg("--").arg(program(folder.path()));
+    command.args(["record", "--min-events", "0", option, "-o"]).arg(&trace).arg("--").arg(program);
     let output = command.args(arguments).output().unwrap();
     (Trace::at(&trace), output)
 }
@@ -146,8 +151,17 @@ fn every_thread_has_its_sites() {
 
 #[test]
 fn a_forked_child_has_sites_in_its_own_trace() {
+    check_forked("fork");
+}
+
+#[test]
+fn a_forked_child_has_sites_without_an_environment() {
+    check_forked("clearenv");
+}
+
+fn check_forked(what: &str) {
     let folder = tempfile::tempdir().unwrap();
-    let trace = recorded(&folder, &["fork"]);
+    let trace = recorded(&folder, &[what]);
     trace.all_come_from(302, &[&at("leaf", "leaf"), &at("varying", "varying")]);
     let traces = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
     let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -167,7 +181,41 @@ fn other_stacks_than_the_threads_own_are_followed_to_their_ends() {
     trace.all_come_from(402, &[&at("leaf", "leaf")]);
     let trace = recorded(&folder, &["signals"]);
     assert_eq!(trace.stacks(501).len(), 100);
+    #[cfg(target_arch = "x86_64")]
+    for stack in trace.stacks(501) {
+        assert_eq!(stack[..3], [at("leaf", "leaf"), at("handler", "handler"), "<signal>".to_owned()]);
+        assert_eq!(stack.len(), 4, "the interrupted function is known, its stack is another one: {stack:#?}");
+    }
+    #[cfg(not(target_arch = "x86_64"))]
     trace.all_come_from(501, &[&at("leaf", "leaf"), &at("handler", "handler")]);
+}
+
+/// The trampoline of other processors is code of the kernel's, in no file.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_stack_of_a_handler_leads_on_to_what_was_interrupted() {
+    for optimised in ["-O0", "-O2"] {
+        let folder = tempfile::tempdir().unwrap();
+        let options = [optimised, "-g", "-w", "-pthread", "-fno-builtin"];
+        let program = compiled(folder.path(), "sites", SOURCE, &options);
+        let (trace, output) = recorded_from(&program, "--sites=1", &["interruptions"]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let handler = [at("leaf", "leaf"), at("on_signal", "on_signal"), "<signal>".to_owned()];
+        let (interrupted, caller) = (at("victim", "victim"), at("middle", "middle"));
+        trace.all_come_from(502, &[&handler[0], &handler[1], &handler[2], &interrupted, &caller]);
+        for stack in trace.stacks(502) {
+            assert!(stack[5..].iter().any(|frame| frame.contains("main sites.c:")), "{optimised}: {stack:#?}");
+        }
+        // In between are functions of the C library. Longer handlers leave less of the stack in its copy.
+        let stacks = trace.stacks(503);
+        let whole = stacks[0];
+        assert_eq!(whole[..3], handler);
+        assert!(whole.contains(&at("raising", "raising")), "{optimised}: {whole:#?}");
+        assert!(stacks[..100].iter().all(|stack| *stack == whole));
+        assert!(stacks.iter().all(|stack| whole.starts_with(stack)), "{optimised}: {stacks:#?}");
+        let ends = |length: usize| stacks.iter().any(|stack| stack.len() == length);
+        assert!(ends(2) && ends(3), "{optimised}: some end at the handler, and some at the signal");
+    }
 }
 
 /// A library with a function `work` that allocates 701 bytes.

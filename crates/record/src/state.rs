@@ -7,11 +7,12 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering, compiler_fence};
 
 use heapwright_os::{
     FileError, HeldAcrossForks, Line, Lock, Output, errno_kept, hold_across_forks, second_thread_word,
-    set_second_thread_word, set_thread_word, thread_number, thread_word, uncancelled, undisturbed, variable,
+    set_second_thread_word, set_thread_word, thread_number, thread_word, uncancelled, undisturbed,
 };
-use heapwright_stream::{Appended, Buffer, Call, Header, Limits, Origin, Packed, Record, Recording, VARIABLE};
+use heapwright_stream::{Appended, Buffer, Call, Header, Limits, Origin, Packed, Record, Recording};
 
 use crate::detail::{self, Detail, Kind};
+use crate::directory;
 use crate::marked;
 use crate::python;
 use crate::residency;
@@ -350,9 +351,13 @@ fn open_into(state: &mut State, origin: Origin) {
 }
 
 fn open(origin: Origin) -> State {
-    detail::read_settings();
+    // A forked child has its parent's settings, whatever has become of the environment.
+    if origin == Origin::Exec {
+        detail::read_settings();
+        directory::keep();
+    }
     let limits = Limits { has_paths: detail::records_stacks(), ..Limits::USUAL };
-    let begun = variable(VARIABLE, |directory| Recording::begin(directory, origin, limits));
+    let begun = directory::with(|directory| Recording::begin(directory, origin, limits));
     match begun {
         Some(Ok(mut recording)) => {
             system::attach(recording.header());

@@ -44,6 +44,7 @@ pub use record::{Call, Entry, Packed, Record, SLOT};
 pub use recording::{Limits, Origin, Recording};
 pub use run::{Run, Usual};
 pub use sampler::Sampler;
+pub use stream_path::PATH_LENGTH;
 
 pub use heapwright_os::{Mapping, Place, Usage};
 

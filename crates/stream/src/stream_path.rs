@@ -6,8 +6,8 @@ use core::ptr::NonNull;
 
 use heapwright_os::{FileError, Line, Refused, map, round_to_pages, unmap};
 
-/// The longest path that a process can open.
-pub(crate) const PATH_LENGTH: usize = 4096;
+/// The longest path that a process can open, with the zero byte at its end.
+pub const PATH_LENGTH: usize = 4096;
 
 /// A path in pages of its own: the thread that begins a recording may have a short stack.
 pub(crate) struct StreamPath {

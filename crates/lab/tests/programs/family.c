@@ -188,6 +188,23 @@ static void of_fork(void) {
     end_of(child);
 }
 
+// A child, and before its first request a child of its own.
+static void of_heirs(void) {
+    seen(malloc(78));
+    pid_t child = fork();
+    if (child == 0) {
+        pid_t grandchild = fork();
+        if (grandchild == 0) {
+            for (int at = 0; at < 10; at++) free(seen(malloc(5004)));
+            _exit(0);
+        }
+        for (int at = 0; at < 10; at++) free(seen(malloc(5003)));
+        end_of(grandchild);
+        _exit(0);
+    }
+    end_of(child);
+}
+
 // A child that shares its parent's memory, and so its buffer, until it runs another program.
 static void of_vfork(void) {
     pid_t child = vfork();
@@ -226,6 +243,18 @@ int main(int count, char **arguments) {
     if (!strcmp(what, "signals")) signals();
     if (!strcmp(what, "vfork")) of_vfork();
     if (!strcmp(what, "fork")) of_fork();
+    if (!strcmp(what, "clearenv")) {
+        require(!clearenv(), "clearenv");
+        of_heirs();
+    }
+    if (!strcmp(what, "environ")) {
+        environ = 0;
+        of_heirs();
+    }
+    if (!strcmp(what, "setenv")) {
+        setenv("HEAPWRIGHT_RECORD", "/no/such/directory", 1);
+        of_heirs();
+    }
     if (!strcmp(what, "exec")) {
         seen(malloc(33));
         execl(arguments[0], arguments[0], "all", (char *)0);

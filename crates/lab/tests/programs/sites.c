@@ -3,6 +3,7 @@
 #include <alloca.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -132,6 +133,46 @@ static void coroutine(void) {
     free(leaf(402));
 }
 
+static sigjmp_buf before;
+static volatile size_t swelling;
+
+// A handler on the stack of what it interrupts.
+static KEPT void on_signal(int signal) {
+    char *local = alloca(swelling + 16);
+    memset(local, 1, swelling + 16);
+    sink = local;
+    free(leaf(signal == SIGSEGV ? 502 : 503)); // on_signal
+    if (signal == SIGSEGV)
+        siglongjmp(before, 1);
+}
+
+// With optimisation, the first instruction of the function is what is interrupted.
+static KEPT int victim(volatile int *place) {
+    return *place; // victim
+}
+
+static KEPT int middle(volatile int *place) {
+    return victim(place) + 1; // middle
+}
+
+static KEPT int raising(void) {
+    return raise(SIGUSR2) + 1; // raising
+}
+
+static void interruptions(void) {
+    signal(SIGSEGV, on_signal);
+    signal(SIGUSR2, on_signal);
+    for (int i = 0; i < 100; i++)
+        if (!sigsetjmp(before, 1))
+            middle(NULL);
+    // From some length of the handler's frame on, no more than a part of what the signal saved is in the copy of the
+    // stack.
+    for (int i = 0; i < 650; i++) {
+        swelling = i < 100 ? 0 : 4000 + 8 * (i - 100);
+        raising();
+    }
+}
+
 static KEPT void handler(int signal) {
     (void)signal;
     free(leaf(501)); // handler
@@ -203,8 +244,10 @@ int main(int count, char **arguments) {
     if (!strcmp(what, "rhythm")) rhythm(5000);
     if (!strcmp(what, "threads")) threads();
     if (!strcmp(what, "fork")) forked();
+    if (!strcmp(what, "clearenv") && !clearenv()) forked();
     if (!strcmp(what, "coroutine")) coroutine();
     if (!strcmp(what, "signals")) signals();
+    if (!strcmp(what, "interruptions")) interruptions();
     if (!strcmp(what, "library")) library(arguments[2]);
     if (!strcmp(what, "behind")) behind(arguments[2]);
     if (!strcmp(what, "crash")) crash();

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use addr2line::gimli::{BaseAddresses, EhFrame, EhFrameHdr, LittleEndian, UnwindSection};
 use anyhow::{Context, Result};
 use framehop::ExplicitModuleSectionInfo;
 use heapwright_stream::Mapping;
@@ -91,6 +92,18 @@ impl Binary {
     /// Returns the file's lowest address in a process with this bias.
     pub fn base(&self, bias: u64) -> u64 {
         bias.wrapping_add(self.lowest)
+    }
+
+    /// Returns whether an address of the file is in the trampoline of signals: the code to which their handlers return.
+    /// The file's unwinding information marks it.
+    pub fn is_trampoline(&self, address: u64) -> bool {
+        let (Some(frames), Some(index)) = (&self.eh_frame, &self.eh_frame_hdr) else { return false };
+        let bases = BaseAddresses::default().set_eh_frame(frames.range.start).set_eh_frame_hdr(index.range.start);
+        let Ok(index) = EhFrameHdr::new(&index.bytes, LittleEndian).parse(&bases, 8) else { return false };
+        let frames = EhFrame::new(&frames.bytes, LittleEndian);
+        let found =
+            index.table().map(|table| table.fde_for_address(&frames, &bases, address, EhFrame::cie_from_offset));
+        found.is_some_and(|entry| entry.is_ok_and(|entry| entry.is_signal_trampoline()))
     }
 
     /// Returns the sections for framehop.

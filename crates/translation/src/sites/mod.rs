@@ -1,7 +1,7 @@
 //! Call sites: turns the stack of a thread into a site of the trace.
 //!
 //! From the bottom up: `binary` (files with code), `made` (code that is in none), `rules` (how the process follows its
-//! stacks), `modules` (where it has mapped files; the unwinder), `numbers` (the paths that it has followed), `names`
+//! stacks), `signal` (what a signal interrupted), `modules` (where it has mapped files; the unwinder), `numbers` (the paths that it has followed), `names`
 //! (functions and lines), and here the sites of one process.
 
 mod binary;
@@ -11,6 +11,7 @@ mod names;
 mod numbers;
 mod python;
 mod rules;
+mod signal;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -27,6 +28,7 @@ use self::made::MadeCode;
 use self::modules::{Change, End, Modules};
 use self::numbers::Numbers;
 use self::python::PythonFrames;
+use self::signal::SIGNAL;
 use crate::merge::{CallPath, Python, PythonName};
 use crate::producer::Producer;
 use crate::source::Table;
@@ -325,6 +327,9 @@ impl Sites {
         let Some((loaded, address)) = self.modules.place(call) else {
             return if self.modules.is_made(call) { self.made.text(call) } else { format!("{call:#x}") };
         };
+        if loaded.is_trampoline(call) {
+            return SIGNAL.to_owned();
+        }
         let file = name_of(&mut self.files, &loaded.path, self.redaction);
         let text = format!("{file}+{address:#x}");
         if !self.frames.contains_key(&text) {

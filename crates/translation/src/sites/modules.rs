@@ -11,7 +11,8 @@ use framehop::{CacheNative, FrameAddress, MayAllocateDuringUnwind, Module, Unwin
 use heapwright_stream::{Mapping, PATH, Place, Rule, Stack};
 
 use super::binary::{Binaries, Binary};
-use super::rules::{Rules, Step};
+use super::rules::{Rules, Step, Way};
+use super::signal::interrupted;
 
 /// The most stack frames of a site.
 const FRAMES: usize = 24;
@@ -96,6 +97,11 @@ impl Loaded {
 
     fn overlaps(&self, code: &Range<u64>) -> bool {
         self.start < code.end && code.start < self.end
+    }
+
+    /// Returns whether an address of the process, in this file, is in the trampoline of signals.
+    pub fn is_trampoline(&self, address: u64) -> bool {
+        self.binary.as_ref().is_some_and(|binary| binary.is_trampoline(address.wrapping_sub(self.bias)))
     }
 
     fn to_framehop(&self) -> Option<Module<Arc<[u8]>>> {
@@ -234,10 +240,19 @@ impl Modules {
                 break;
             }
             let cache = &mut self.caches[cache_of(call)];
-            let rule = self.rules.of(address, &mut self.unwinder, cache);
+            let is_trampoline = || module.is_some_and(|module| self.modules[module].is_trampoline(call));
+            let way = self.rules.of(address, is_trampoline, &mut self.unwinder, cache);
+            // The process takes all addresses but the first for return addresses, and no other may have this rule.
+            let is_interrupted = !self.steps.is_empty() && !address.is_return_address();
+            let rule = if let Way::Called(rule) = way { rule.filter(|_| !is_interrupted) } else { None };
             self.steps.push(Step { address: address.address(), rule });
-            let next = self.unwinder.unwind_frame(address, &mut registers, cache, &mut read);
-            let Some(next) = next.ok().flatten().and_then(FrameAddress::from_return_address) else { break };
+            let next = if way == Way::Interrupted {
+                interrupted(&mut registers, &mut read).map(FrameAddress::from_instruction_pointer)
+            } else {
+                let back = self.unwinder.unwind_frame(address, &mut registers, cache, &mut read);
+                back.ok().flatten().and_then(FrameAddress::from_return_address)
+            };
+            let Some(next) = next else { break };
             address = next;
         }
         End::Reached

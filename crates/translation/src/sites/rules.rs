@@ -18,24 +18,38 @@ pub struct Step {
     pub rule: Option<Rule>,
 }
 
+/// How a frame came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// By a call; `None` when no rule of the process can express where the caller is.
+    Called(Option<Rule>),
+    /// By a signal: the frame is that of its trampoline.
+    Interrupted,
+}
+
 type Native = UnwinderNative<Arc<[u8]>, MayAllocateDuringUnwind>;
 
 /// Rules by address, and whether it is a return address.
 #[derive(Default)]
 pub struct Rules {
-    known: HashMap<(u64, bool), Option<Rule>, foldhash::fast::RandomState>,
+    known: HashMap<(u64, bool), Way, foldhash::fast::RandomState>,
 }
 
 impl Rules {
-    /// Returns the rule of a frame; `None` when it is more than a distance from one register.
+    /// Returns how a frame came about, in code that is the trampoline of signals or not. There is no rule when it would
+    /// be more than a distance from one register.
     pub fn of(
         &mut self,
         address: FrameAddress,
+        is_trampoline: impl FnOnce() -> bool,
         unwinder: &mut Native,
         cache: &mut CacheNative<MayAllocateDuringUnwind>,
-    ) -> Option<Rule> {
+    ) -> Way {
         let frame = (address.address(), address.is_return_address());
-        *self.known.entry(frame).or_insert_with(|| by_experiment(address, unwinder, cache))
+        *self.known.entry(frame).or_insert_with(|| match is_trampoline() {
+            true => Way::Interrupted,
+            false => Way::Called(by_experiment(address, unwinder, cache)),
+        })
     }
 
     /// Forgets all rules: other code may be at their addresses now.
