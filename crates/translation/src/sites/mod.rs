@@ -1,8 +1,8 @@
 //! Call sites: turns the stack of a thread into a site of the trace.
 //!
 //! From the bottom up: `binary` (files with code), `made` (code that is in none), `rules` (how the process follows its
-//! stacks), `signal` (what a signal interrupted), `modules` (where it has mapped files; the unwinder), `numbers` (the paths that it has followed), `names`
-//! (functions and lines), and here the sites of one process.
+//! stacks), `signal` (what a signal interrupted), `modules` (where it has mapped files; the unwinder), `numbers` (the
+//! paths that it has followed), `names` (functions and lines), and here the sites of one process.
 
 mod binary;
 mod made;
