@@ -8,8 +8,8 @@
 //! From the bottom up: `glibc` (the real functions), `system` (the bytes that they have from the system), `python`
 //! (the frames of its interpreter), `detail` (times and stacks), `directory` (where streams are), `usage` (memory,
 //! faults, processor time), `state` (the process's stream) with `marked` (the blocks to which a program limits it),
-//! `residency` (what is touched of long blocks), `timing` (how long calls take), `calls` (the family, recorded), `names`
-//! (the same, exported).
+//! `residency` (what is touched of long blocks), `timing` (how long calls take), `calls` (the family, recorded),
+//! `names` (the same, exported).
 #![no_builtins]
 #![cfg_attr(panic = "abort", no_std)]
 

@@ -14,12 +14,14 @@ pub const SIGNAL: &str = "<signal>";
 /// which the interrupted function was, or `None` when they cannot be read.
 #[cfg(target_arch = "x86_64")]
 pub fn interrupted(registers: &mut UnwindRegsNative, read: &mut impl FnMut(u64) -> Result<u64, ()>) -> Option<u64> {
-    /// The distances of registers from the stack pointer, which points to a `ucontext_t`.
-    const FRAME: u64 = 120;
-    const STACK: u64 = 160;
-    const INSTRUCTION: u64 = 168;
+    /// The stack pointer points to the kernel's `ucontext`, in which the registers follow its flags, its link and its
+    /// stack (`asm/ucontext.h`), in the order of `struct sigcontext` (`asm/sigcontext.h`).
+    const REGISTERS: u64 = 40;
+    const FRAME: u64 = 10;
+    const STACK: u64 = 15;
+    const INSTRUCTION: u64 = 16;
     let context = registers.sp();
-    let mut saved = |distance: u64| read(context.checked_add(distance)?).ok();
+    let mut saved = |register: u64| read(context.checked_add(REGISTERS + 8 * register)?).ok();
     let (frame, stack, instruction) = (saved(FRAME)?, saved(STACK)?, saved(INSTRUCTION)?);
     *registers = UnwindRegsNative::new(instruction, stack, frame);
     Some(instruction)
@@ -33,22 +35,18 @@ pub fn interrupted(_: &mut UnwindRegsNative, _: &mut impl FnMut(u64) -> Result<u
 
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
-    use std::mem::offset_of;
-
     use super::*;
 
     #[test]
-    fn the_registers_are_where_the_c_library_finds_them() {
-        let registers_at = offset_of!(libc::ucontext_t, uc_mcontext) + offset_of!(libc::mcontext_t, gregs);
-        let at = |register: i32| registers_at as u64 + 8 * register as u64;
-        let context = 0x7000;
-        let mut read = |address: u64| match address - context {
-            distance if distance == at(libc::REG_RBP) => Ok(1),
-            distance if distance == at(libc::REG_RSP) => Ok(2),
-            distance if distance == at(libc::REG_RIP) => Ok(3),
+    fn the_registers_are_those_that_the_signal_has_saved() {
+        // The tests of `record --sites` have real ones.
+        let mut read = |address: u64| match address - 0x7000 {
+            120 => Ok(1),
+            160 => Ok(2),
+            168 => Ok(3),
             _ => Err(()),
         };
-        let mut registers = UnwindRegsNative::new(0, context, 0);
+        let mut registers = UnwindRegsNative::new(0, 0x7000, 0);
         assert_eq!(interrupted(&mut registers, &mut read), Some(3));
         assert_eq!((registers.bp(), registers.sp(), registers.ip()), (1, 2, 3));
     }
