@@ -88,6 +88,7 @@ impl Process {
             figures: Figures::default(),
             totals: Totals::default(),
             sampled: None,
+            cut_map: None,
             stackless: 0,
             marked: self.details.marked,
             failure: None,
@@ -162,6 +163,7 @@ impl Process {
         });
         recorded.figures = translation.figures().clone();
         recorded.sampled = translation.sampled();
+        recorded.cut_map = translation.cut_map().map(|(path, length)| (path.to_owned(), length));
         recorded.stackless = if every.is_some() { source.header().stackless() } else { 0 };
         if outcome.is_err() {
             // A part of a frame may be behind it, if the disk is full.

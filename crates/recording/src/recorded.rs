@@ -8,7 +8,7 @@ use heapwright_host::names::Shown;
 use heapwright_host::process::LONGEST_NAME;
 use heapwright_show::number;
 use heapwright_trace::Totals;
-use heapwright_translation::{Figures, Sampled};
+use heapwright_translation::{Figures, LONGEST_MAP, Sampled};
 
 use super::python::Hidden;
 use super::summary;
@@ -47,6 +47,8 @@ pub struct Recorded {
     pub totals: Totals,
     /// Number of requests with stacks, if stacks were requested.
     pub sampled: Option<Sampled>,
+    /// The map in which a just-in-time compiler named its code, and its length in bytes, if it was too long.
+    pub(super) cut_map: Option<(PathBuf, u64)>,
     /// Number of requests for which no stack could be recorded, if stacks were requested.
     pub stackless: u64,
     /// Whether requests outside of marked blocks were left out.
@@ -94,6 +96,21 @@ impl Recorded {
              free-threaded ones): its sites are functions of the interpreter",
             self.pid
         ))
+    }
+
+    /// Returns a remark about the names of made code, if the map that has them was too long.
+    pub fn lacks_names(&self) -> Option<String> {
+        self.cut_map.as_ref().map(|(map, length)| {
+            format!(
+                "of {}, which has {}, only the last {} were read: older code of {} [{}] may lack its names; record a \
+                 shorter run",
+                map.shown(),
+                number::bytes(*length),
+                number::bytes(LONGEST_MAP),
+                self.program.shown(),
+                self.pid
+            )
+        })
     }
 
     /// Returns a remark about the program that its process ran afterwards, without the recorder.
