@@ -87,6 +87,7 @@ impl Process {
             length: 0,
             figures: Figures::default(),
             totals: Totals::default(),
+            share_of_calls: None,
             sampled: None,
             cut_map: None,
             stackless: 0,
@@ -158,6 +159,7 @@ impl Process {
             }
             totals::sample_last(source, &mut translation)?;
             recorded.totals = totals::totals(source, &translation);
+            recorded.share_of_calls = totals::share_of_calls(source, translation.figures().events(), &recorded.totals);
             recorded.totals.texts().try_for_each(|(name, text)| translation.annotate(name, &text))?;
             Ok(translation.write_end()?)
         });

@@ -45,6 +45,8 @@ pub struct Recorded {
     pub figures: Figures,
     /// What the process used.
     pub totals: Totals,
+    /// The share of the calls in the processor time, if it is known well enough.
+    pub(super) share_of_calls: Option<f64>,
     /// Number of requests with stacks, if stacks were requested.
     pub sampled: Option<Sampled>,
     /// The map in which a just-in-time compiler named its code, and its length in bytes, if it was too long.

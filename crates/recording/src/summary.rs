@@ -72,7 +72,7 @@ fn few_calls(recording: &Recording) -> Option<String> {
 /// Describes the processor time that a process used, if that is known.
 fn time_of(one: &Recorded) -> Option<String> {
     let time = number::seconds(one.totals.program_nanoseconds()? as f64 / 1e9);
-    let share = share_of_malloc(one).map(|share| format!(", {} of it in malloc and free", percent(share)));
+    let share = one.share_of_calls.map(|share| format!(", {} of it in malloc and free", percent(share)));
     Some(format!("{} took {time} of processor time{}", one.program.shown(), share.unwrap_or_default()))
 }
 
@@ -81,12 +81,6 @@ fn memory_of(one: &Recorded) -> Option<String> {
     let peak = number::bytes(one.totals.peak_anonymous?);
     let faults = one.totals.faults.map(|faults| format!(", with {} page faults", number::grouped(faults)));
     Some(format!("{} had {peak} of anonymous memory at its peak{}", one.program.shown(), faults.unwrap_or_default()))
-}
-
-/// Returns the estimated share of malloc and its kin in the processor time of a process.
-fn share_of_malloc(one: &Recorded) -> Option<f64> {
-    let whole = one.totals.program_nanoseconds().filter(|&time| time > 0)?;
-    Some(one.totals.malloc_nanoseconds(one.figures.events())? as f64 / whole as f64)
 }
 
 fn percent(share: f64) -> String {

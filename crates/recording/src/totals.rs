@@ -69,6 +69,18 @@ pub fn totals(source: &Source, translation: &Translation) -> Totals {
     Totals { recorder_nanoseconds: recorder.map(|time| time.min(rest)), ..totals }
 }
 
+/// Returns the share of the calls in the processor time of a process, if the estimate is of use.
+pub fn share_of_calls(source: &Source, calls: u64, totals: &Totals) -> Option<f64> {
+    share(totals, calls, Durations::of(source).one_slow_call(calls))
+}
+
+/// Returns the share of the calls if one slow call changes it by a twentieth at most.
+fn share(totals: &Totals, calls: u64, one_slow_call: u64) -> Option<f64> {
+    let whole = totals.program_nanoseconds().filter(|&time| time > 0)?;
+    let all = totals.malloc_nanoseconds(calls)?;
+    (one_slow_call <= whole / 20).then_some(all as f64 / whole as f64)
+}
+
 /// Whether the recorder, which took stacks, took so much of the processor's time that the program's is not known: what
 /// is left of a long time, of which an estimate from few stacks is subtracted, is mostly the estimate's error.
 fn hides_the_program(recorder: Option<u64>, processor: Option<u64>) -> bool {
@@ -117,6 +129,15 @@ impl Durations {
         Some((timed, (whole * timed as f64 / calls as f64) as u64))
     }
 
+    /// Returns by how much the estimate for `calls` calls grows when one more of those that were timed is slow, in
+    /// nanoseconds: that decides its error. Nearly all calls take some 20 ns, but one in which the thread loses its
+    /// processor, or that asks the system for memory, counts for hundreds of them, and stands for some 512 calls. Of
+    /// calls for long blocks, which are all timed, each stands for itself.
+    fn one_slow_call(&self, calls: u64) -> u64 {
+        let stands_for = calls.saturating_sub(self.long.0) as f64 / self.sampled.0.max(1) as f64;
+        (stands_for * Timed::Sampled.most_nanoseconds() as f64) as u64
+    }
+
     /// Returns the recorder's time, if it was timed.
     fn of_recorder(&self, calls: u64) -> Option<u64> {
         let per_call = mean(self.recorder_sampled) * calls as f64;
@@ -144,6 +165,35 @@ mod tests {
         assert_eq!(durations((5, 100), (0, 0)).of_calls(2500), Some((5, 100)));
         assert_eq!(durations((0, 0), (3, 300)).of_calls(3), Some((3, 300)));
         assert_eq!(durations((0, 0), (0, 0)).of_calls(3), None);
+    }
+
+    #[test]
+    fn a_slow_call_counts_for_all_that_it_stands_for() {
+        // 8 of 4,096 calls were timed; each counts for 512, and for 10 µs at most.
+        assert_eq!(durations((8, 160), (0, 0)).one_slow_call(4096), 512 * 10_000);
+        assert_eq!(durations((80, 1600), (0, 0)).one_slow_call(4096), 512 * 1000);
+        // Where none was timed, nothing is known of any.
+        assert_eq!(durations((0, 0), (0, 0)).one_slow_call(300), 300 * 10_000);
+        // Long ones were all timed.
+        assert_eq!(durations((0, 0), (7, 9_000_000)).one_slow_call(7), 0);
+    }
+
+    #[test]
+    fn the_share_of_calls_is_known_where_one_slow_call_does_not_decide_it() {
+        let of = |whole: u64, slow: u64| {
+            let totals = Totals {
+                processor_nanoseconds: Some(whole),
+                timed_calls: Some(8),
+                timed_nanoseconds: Some(8 * 20),
+                ..Totals::default()
+            };
+            share(&totals, 5000, slow)
+        };
+        // A program of 55 ms of which 8 calls were timed: 5 ms for one that is slow are more than a twentieth.
+        assert_eq!(of(55_000_000, 5_120_000), None);
+        assert_eq!(of(200_000_000, 5_120_000), Some(5000.0 * 20.0 / 200e6));
+        assert_eq!(of(0, 0), None);
+        assert_eq!(share(&Totals::default(), 5000, 0), None);
     }
 
     #[test]
