@@ -71,14 +71,9 @@ pub fn totals(source: &Source, translation: &Translation) -> Totals {
 
 /// Returns the share of the calls in the processor time of a process, if the estimate is of use.
 pub fn share_of_calls(source: &Source, calls: u64, totals: &Totals) -> Option<f64> {
-    share(totals, calls, Durations::of(source).one_slow_call(calls))
-}
-
-/// Returns the share of the calls if one slow call changes it by a twentieth at most.
-fn share(totals: &Totals, calls: u64, one_slow_call: u64) -> Option<f64> {
     let whole = totals.program_nanoseconds().filter(|&time| time > 0)?;
     let all = totals.malloc_nanoseconds(calls)?;
-    (one_slow_call <= whole / 20).then_some(all as f64 / whole as f64)
+    Durations::of(source).show_the_share(calls, whole).then_some(all as f64 / whole as f64)
 }
 
 /// Whether the recorder, which took stacks, took so much of the processor's time that the program's is not known: what
@@ -129,13 +124,19 @@ impl Durations {
         Some((timed, (whole * timed as f64 / calls as f64) as u64))
     }
 
-    /// Returns by how much the estimate for `calls` calls grows when one more of those that were timed is slow, in
-    /// nanoseconds: that decides its error. Nearly all calls take some 20 ns, but one in which the thread loses its
-    /// processor, or that asks the system for memory, counts for hundreds of them, and stands for some 512 calls. Of
-    /// calls for long blocks, which are all timed, each stands for itself.
-    fn one_slow_call(&self, calls: u64) -> u64 {
-        let stands_for = calls.saturating_sub(self.long.0) as f64 / self.sampled.0.max(1) as f64;
-        (stands_for * Timed::Sampled.most_nanoseconds() as f64) as u64
+    /// Whether the time of `calls` calls in `whole` nanoseconds of processor time is more than noise.
+    ///
+    /// Its error is that of few slow calls, each of which stands for some 512. Nearly all calls take some 20 ns. One in
+    /// some thirty of a growing heap asks the system for memory, for 1 µs: of a thousand that are timed, 33 ± 6 do, an
+    /// error of 6 ns per call. A thread may also lose its processor in a call, which then counts for 10 µs, but hardly
+    /// in the 50 µs that a thousand take. Of fewer calls the estimate is of use if one that counts for 10 µs changes it
+    /// by a twentieth of the whole at most. Calls for long blocks are all timed, and each stands for itself.
+    fn show_the_share(&self, calls: u64, whole: u64) -> bool {
+        const ENOUGH: u64 = 1000;
+        const SLOW: u64 = Timed::Sampled.most_nanoseconds();
+        let count = self.sampled.0;
+        let stands_for = calls.saturating_sub(self.long.0) as f64 / count.max(1) as f64;
+        count >= ENOUGH || stands_for * SLOW as f64 <= whole as f64 / 20.0
     }
 
     /// Returns the recorder's time, if it was timed.
@@ -168,32 +169,18 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_call_counts_for_all_that_it_stands_for() {
-        // 8 of 4,096 calls were timed; each counts for 512, and for 10 µs at most.
-        assert_eq!(durations((8, 160), (0, 0)).one_slow_call(4096), 512 * 10_000);
-        assert_eq!(durations((80, 1600), (0, 0)).one_slow_call(4096), 512 * 1000);
-        // Where none was timed, nothing is known of any.
-        assert_eq!(durations((0, 0), (0, 0)).one_slow_call(300), 300 * 10_000);
-        // Long ones were all timed.
-        assert_eq!(durations((0, 0), (7, 9_000_000)).one_slow_call(7), 0);
-    }
-
-    #[test]
-    fn the_share_of_calls_is_known_where_one_slow_call_does_not_decide_it() {
-        let of = |whole: u64, slow: u64| {
-            let totals = Totals {
-                processor_nanoseconds: Some(whole),
-                timed_calls: Some(8),
-                timed_nanoseconds: Some(8 * 20),
-                ..Totals::default()
-            };
-            share(&totals, 5000, slow)
-        };
-        // A program of 55 ms of which 8 calls were timed: 5 ms for one that is slow are more than a twentieth.
-        assert_eq!(of(55_000_000, 5_120_000), None);
-        assert_eq!(of(200_000_000, 5_120_000), Some(5000.0 * 20.0 / 200e6));
-        assert_eq!(of(0, 0), None);
-        assert_eq!(share(&Totals::default(), 5000, 0), None);
+    fn the_share_of_calls_is_shown_where_one_slow_call_does_not_decide_it() {
+        let show = |sampled, long, calls, whole| durations(sampled, long).show_the_share(calls, whole);
+        // 8 of 4,096 calls were timed. A slow one counts for 5 ms.
+        assert!(!show((8, 160), (0, 0), 4096, 55_000_000));
+        assert!(!show((8, 10_140), (0, 0), 4096, 55_000_000));
+        assert!(show((8, 160), (0, 0), 4096, 110_000_000));
+        // A thousand say how many are slow.
+        assert!(show((1000, 12_000), (0, 0), 512_000, 30_000_000));
+        assert!(!show((999, 12_000), (0, 0), 511_488, 30_000_000));
+        // Where none of the short ones was timed, nothing is known of any; long ones are all timed.
+        assert!(!show((0, 0), (7, 9_000_000), 307, 55_000_000));
+        assert!(show((0, 0), (7, 9_000_000), 7, 55_000_000));
     }
 
     #[test]
