@@ -2,17 +2,21 @@
 //! overlaps that line's code.
 #![no_main]
 
+use std::ops::Range;
+
 use heapwright_names::PerfMap;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    let map = PerfMap::of(bytes);
-    let ranges: Vec<(u64, u64)> = PerfMap::ranges(bytes).collect();
-    for (index, &(start, end)) in ranges.iter().enumerate() {
-        assert!(start < end);
-        let is_whole = ranges[index + 1..].iter().all(|&(other, last)| last <= start || end <= other);
+    let lines = || bytes.split(|&byte| byte == b'\n');
+    let ranges: Vec<Range<u64>> = lines().filter_map(PerfMap::range).collect();
+    let mut map = PerfMap::at(ranges.iter().flat_map(|code| [code.start, code.end - 1]));
+    lines().for_each(|line| map.add_line(line));
+    for (index, code) in ranges.iter().enumerate() {
+        assert!(code.start < code.end);
+        let is_whole = ranges[index + 1..].iter().all(|other| other.end <= code.start || code.end <= other.start);
         if is_whole {
-            assert!(map.name(start).is_some() && map.name(end - 1) == map.name(start));
+            assert!(map.name(code.start).is_some() && map.name(code.end - 1) == map.name(code.start));
         }
     }
 });

@@ -3,11 +3,16 @@
     @pytest.mark.heapwright(limit="10MiB")
     def test_parse(): ...
 
-fails when the live memory of the process grows by more than the limit during the test function (its fixtures are not
-counted). Limits are checked under `heapwright record --marked`, and the trace then has what marked tests requested.
+fails when the live memory of the process grows by more than the limit during the test function. Its fixtures are not
+counted, nor are setUp, tearDown and cleanups of a unittest.TestCase. Limits are checked under
+`heapwright record --marked`, and the trace then has what marked tests requested.
 """
 
+import contextlib
+import functools
+import inspect
 import re
+import unittest
 
 import pytest
 
@@ -16,18 +21,25 @@ from .recording import is_recorded, record
 START = "heapwright record --python --sites=1 --marked -- python3 -m pytest"
 _UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 _UNITS.update({"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30})
+# The first number of bytes that is no limit: 8 EiB, more than a process can address.
+_TOO_LARGE = 1 << 63
 _unchecked = pytest.StashKey[int]()
 
 
 def number_of_bytes(limit) -> int:
     """Returns the bytes that a limit stands for: a number, or a text such as 10MiB, 1.5 GB or 512K."""
     if isinstance(limit, (int, float)) and not isinstance(limit, bool) and limit >= 0:
-        return int(limit)
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", limit) if isinstance(limit, str) else None
-    unit = _UNITS.get(match[2].upper()) if match else None
-    if unit is None:
-        raise pytest.UsageError(f"a limit of heapwright is a size such as 10MiB, not {limit!r}")
-    return int(float(match[1]) * unit)
+        size = limit
+    else:
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", limit) if isinstance(limit, str) else None
+        unit = _UNITS.get(match[2].upper()) if match else None
+        if unit is None:
+            raise pytest.UsageError(f"a limit of heapwright is a size such as 10MiB, not {limit!r}")
+        size = float(match[1]) * unit
+    # Also infinity, which is no int.
+    if size >= _TOO_LARGE:
+        raise pytest.UsageError("a limit of heapwright is a size such as 10MiB, less than 8 EiB")
+    return int(size)
 
 
 def described(size: int) -> str:
@@ -55,6 +67,45 @@ def pytest_configure(config):
     config.stash[_unchecked] = 0
 
 
+def _within(block, function):
+    """Returns a function that calls another within a block: a coroutine function for one."""
+    if inspect.iscoroutinefunction(function):
+
+        async def call(*arguments, **named):
+            with block:
+                return await function(*arguments, **named)
+
+    else:
+
+        def call(*arguments, **named):
+            with block:
+                return function(*arguments, **named)
+
+    return functools.wraps(function)(call)
+
+
+@contextlib.contextmanager
+def _around_function(item, block):
+    """Runs a test with the block around its function."""
+    if not issubclass(getattr(item, "cls", None) or object, unittest.TestCase):
+        with block:
+            yield
+        return
+    # What runs now includes setUp, tearDown and cleanups. pytest makes unittest call `item.obj`; unittest itself looks
+    # coroutines up in the instance.
+    function = item.obj
+    instance = getattr(function, "__self__", None)
+    item.obj = _within(block, function)
+    if instance is not None:
+        setattr(instance, item.name, item.obj)
+    try:
+        yield
+    finally:
+        item.obj = function
+        if instance is not None:
+            vars(instance).pop(item.name, None)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
     marker = item.get_closest_marker("heapwright")
@@ -64,9 +115,11 @@ def pytest_runtest_call(item):
     if not is_recorded():
         item.config.stash[_unchecked] += limit is not None
         return (yield)
-    with record() as block:
+    block = record()
+    with _around_function(item, block):
         result = yield
-    if limit is not None and block.peak > limit:
+    # There is no peak where setUp failed or skipped the test.
+    if None not in (limit, block.peak) and block.peak > limit:
         text = f"memory grew by {described(block.peak)}, and the limit is {described(limit)} (heapwright)"
         pytest.fail(f"{text}: `heapwright sites` of the trace shows which functions held it", pytrace=False)
     return result

@@ -44,6 +44,38 @@ def test_only_recorded(): grow(3_000_000)
 def test_unmarked(): grow(4_000_000)
 """
 
+TEST_CASES = """
+import unittest
+import pytest
+kept = []
+def grow(count): kept.append(bytearray(count))
+class Large:
+    def setUp(self):
+        grow(2_000_000)
+        self.addCleanup(grow, 2_000_000)
+    def tearDown(self): grow(2_000_000)
+@pytest.mark.heapwright(limit="1MiB")
+class Plain(Large, unittest.TestCase):
+    def test_nothing(self): pass
+    def test_above(self): grow(3_000_000)
+    @staticmethod
+    def test_without_instance(): pass
+    @unittest.expectedFailure
+    def test_fails_as_expected(self): self.fail()
+    @unittest.skip("not now")
+    def test_skipped(self): grow(3_000_000)
+@pytest.mark.heapwright(limit="1MiB")
+class Async(Large, unittest.IsolatedAsyncioTestCase):
+    async def asyncSetUp(self): grow(2_000_000)
+    async def asyncTearDown(self): grow(2_000_000)
+    async def test_nothing(self): pass
+    async def test_above(self): grow(4_000_000)
+@pytest.mark.heapwright(limit="1MiB")
+class Broken(unittest.TestCase):
+    def setUp(self): raise ValueError("of setUp")
+    def test_never_runs(self): pass
+"""
+
 
 def run(*command, folder=None):
     return subprocess.run(command, capture_output=True, text=True, cwd=folder)
@@ -79,6 +111,12 @@ class Recorded(unittest.TestCase):
         self.assertEqual(shown.returncode, 0, shown.stderr)
         return {row["name"]: row["held"]["bytes"] for row in json.loads(shown.stdout)["results"]}
 
+    def stacks(self):
+        options = ("--json", "--limit", "0", "--group", "stack", "--all-frames")
+        shown = run(COMMAND, "sites", "t.hwt", *options, folder=self.folder)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        return [" ".join(row["stack"]) for row in json.loads(shown.stdout)["results"]]
+
     def test_only_the_block_is_recorded(self):
         ended = self.record(self.write("program.py", PROGRAM))
         self.assertEqual(ended.returncode, 0, ended.stderr)
@@ -105,15 +143,36 @@ class Recorded(unittest.TestCase):
         self.assertEqual(plain.returncode, 0, plain.stdout)
         self.assertIn("3 limits of memory were not checked", plain.stdout)
 
+    def test_only_the_function_of_a_test_case_counts(self):
+        try:
+            import pytest  # noqa: F401
+        except ImportError:
+            self.skipTest("pytest is not installed")
+        path = self.write("test_cases.py", TEST_CASES)
+        ended = self.record("-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", path)
+        self.assertIn("3 failed, 3 passed, 1 skipped, 1 xfailed", ended.stdout)
+        self.assertIn("memory grew by 2.86 MiB, and the limit is 1 MiB", ended.stdout)
+        self.assertRegex(ended.stdout, r"memory grew by 3\.8\d MiB, and the limit is 1 MiB")
+        self.assertIn("ValueError: of setUp", ended.stdout)
+        stacks = " ".join(self.stacks())
+        self.assertIn("test_above test_cases.py", stacks)
+        for outside in ("setUp", "tearDown", "asyncSetUp", "asyncTearDown", "doCleanups"):
+            self.assertNotIn(f"{outside} ", stacks)
+
     def test_a_limit_that_is_no_size_is_refused(self):
         try:
             import pytest  # noqa: F401
         except ImportError:
             self.skipTest("pytest is not installed")
-        test = "import pytest\n@pytest.mark.heapwright(limit='ten')\ndef test(): pass\n"
-        ended = run(sys.executable, "-m", "pytest", "-q", self.write("test_wrong.py", test), folder=self.folder)
-        self.assertNotEqual(ended.returncode, 0)
-        self.assertIn("a size such as 10MiB, not 'ten'", ended.stdout + ended.stderr)
+        digits = "9" * 400
+        limits = ["'ten'", "float('inf')", "float('nan')", "-1", "1e300", "10**400", f"'{digits}GiB'", "'9EiB'", "2**63"]
+        for limit in limits:
+            test = f"import pytest\n@pytest.mark.heapwright(limit={limit})\ndef test(): pass\n"
+            ended = run(sys.executable, "-m", "pytest", "-q", self.write("test_wrong.py", test), folder=self.folder)
+            self.assertNotEqual(ended.returncode, 0, limit)
+            said = ended.stdout + ended.stderr
+            self.assertIn("UsageError: a limit of heapwright is a size such as 10MiB", said)
+            self.assertNotIn("OverflowError", said)
 
 
 if __name__ == "__main__":

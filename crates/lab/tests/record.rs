@@ -509,6 +509,11 @@ fn a_program_without_calls_is_reported() {
     // A process that then runs it leaves the trace of what it ran before.
     let output = record(&trace).args(["sh", "-c", "exec \"$0\""]).arg(&program).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(
+        said.contains("went on as idle, of which nothing was recorded: it made no malloc-family call, or"),
+        "{said}"
+    );
     let plain = Trace::at(&trace);
     let mut with_sites = heapwright();
     with_sites.args(["record", "--sites=1", "-o"]).arg(&trace).args(["--", "sh", "-c", "exec \"$0\""]).arg(&program);
@@ -525,8 +530,13 @@ fn a_program_that_is_not_recorded_is_reported_where_another_goes_on_as_it() {
         let output = record(&trace).args(program).output().unwrap();
         assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
         let said = stderr(&output);
-        assert!(said.contains("went on as sh, of which nothing was recorded"), "{program:?}: {said}");
+        let expected = "went on as sh, of which nothing was recorded: it was started without LD_PRELOAD";
+        assert!(said.contains(expected), "{program:?}: {said}");
     }
+    let mut only = heapwright();
+    only.args(["record", "--min-events", "0", "--only", "sh", "-o"]).arg(&trace).args(["--", "sh", "-c", "exec ls"]);
+    let output = only.output().unwrap();
+    assert!(output.status.success() && !stderr(&output).contains("went on as"), "{}", stderr(&output));
     // Programs that end without their exit handlers, or have the names of their scripts, are what they were.
     let script = folder.path().join("a script with a long name");
     common::place_program(&script, b"#!/bin/sh -e\n:\n");

@@ -236,6 +236,7 @@ fn a_full_disk_ends_the_trace_and_not_the_program() {
         errors.contains(&format!("t.hwt.partial keeps the first {} of ", number::grouped(partial.events))),
         "{errors}"
     );
+    assert_eq!(shown_events(&errors), number::grouped(partial.events), "{errors}");
 }
 
 /// Sets the longest file that a process may write.
@@ -269,6 +270,15 @@ fn a_trace_without_room_for_its_events_says_that_it_has_none() {
         Some(some) => format!("the first {} of ", number::grouped(some)),
     };
     assert!(errors.contains(&format!("t.hwt.partial keeps {kept}")), "{errors}");
+    let events = read_at(&path).events;
+    assert_eq!(shown_events(&errors), number::grouped(events), "{errors}");
+    assert_eq!(errors.contains("every command reads it"), events > 0, "{errors}");
+}
+
+/// Returns the events in the table's row of an incomplete trace.
+fn shown_events(errors: &str) -> &str {
+    let row = errors.lines().find(|line| line.split_whitespace().nth(1) == Some("ticking")).expect(errors);
+    row.split_whitespace().nth(2).unwrap()
 }
 
 #[test]

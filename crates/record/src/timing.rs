@@ -18,11 +18,7 @@ use heapwright_stream::{Header, Timed};
 
 use crate::state::take_mark;
 
-/// The most that a duration counts, in nanoseconds, by kind: a thread that loses its processor in a call is not at work
-/// in it. Calls for long blocks have the system map, clear and unmap memory.
-const MOST: [u64; 4] = [10_000, 10_000_000, 10_000, 100_000];
-
-/// Durations that are below both, in ticks of any processor's counter.
+/// Durations that are below all that count at most ([`Timed::most_nanoseconds`]), in ticks of any processor's counter.
 const SHORT: u64 = 1000;
 
 /// The header in which calls are counted; null while there is no stream.
@@ -69,7 +65,7 @@ fn count(which: Timed, taken: u64) {
 fn most(which: Timed, header: &Header) -> u64 {
     let counted = ticks().saturating_sub(header.first_ticks);
     let passed = now_nanoseconds().saturating_sub(header.first_nanoseconds).max(1);
-    (u128::from(counted) * u128::from(MOST[which as usize]) / u128::from(passed)) as u64
+    (u128::from(counted) * u128::from(which.most_nanoseconds()) / u128::from(passed)) as u64
 }
 
 /// Counts calls in this header from now on.

@@ -37,6 +37,8 @@ pub struct Collected {
     pub recorded: Vec<Recorded>,
     /// Whether the recorder was loaded into the program, even if the program made no call.
     pub recorder_was_loaded: bool,
+    /// The number of the last program of the program's process into which the recorder was loaded, called or not.
+    pub last_image: Option<u32>,
     /// Processes whose streams could not be read.
     pub unread: Option<Unread>,
     /// Processes to be recorded that run, and have made no call until now.
@@ -92,6 +94,8 @@ struct Watcher {
     details: Details,
     /// The program's process id, once it is known.
     main: Option<u32>,
+    /// The number of the last program that it ran with the recorder.
+    last_image: Option<u32>,
     known: HashSet<PathBuf>,
     readers: Vec<Reader>,
     recorded: Vec<Recorded>,
@@ -122,6 +126,7 @@ impl Watcher {
             options,
             details,
             main: None,
+            last_image: None,
             known: HashSet::new(),
             readers: Vec::new(),
             recorded: Vec::new(),
@@ -152,7 +157,8 @@ impl Watcher {
             recorded.continued = left.iter().any(|left| recorded.is_seen && recorded.pid == left.pid);
         }
         let (recorder_was_loaded, unheard) = (self.main.is_some(), self.unheard());
-        Ok(Collected { recorded: self.recorded, recorder_was_loaded, unread: self.unread, unheard })
+        let Watcher { recorded, last_image, unread, .. } = self;
+        Ok(Collected { recorded, recorder_was_loaded, last_image, unread, unheard })
     }
 
     /// Reads what the processes that the program `left` do in the time that they are given.
@@ -255,6 +261,9 @@ impl Watcher {
         let seen = source.producer().seen();
         if self.main.is_none() {
             self.main = seen.filter(|seen| seen.parent == std::process::id()).map(|seen| seen.pid);
+        }
+        if self.is_main(&source) {
+            self.last_image = self.last_image.max(Some(source.producer().image()));
         }
         if !self.is_wanted(&source) {
             return;

@@ -87,7 +87,9 @@ impl Process {
             length: 0,
             figures: Figures::default(),
             totals: Totals::default(),
+            share_of_calls: None,
             sampled: None,
+            cut_map: None,
             stackless: 0,
             marked: self.details.marked,
             failure: None,
@@ -157,11 +159,13 @@ impl Process {
             }
             totals::sample_last(source, &mut translation)?;
             recorded.totals = totals::totals(source, &translation);
+            recorded.share_of_calls = totals::share_of_calls(source, translation.figures().events(), &recorded.totals);
             recorded.totals.texts().try_for_each(|(name, text)| translation.annotate(name, &text))?;
             Ok(translation.write_end()?)
         });
         recorded.figures = translation.figures().clone();
         recorded.sampled = translation.sampled();
+        recorded.cut_map = translation.cut_map().map(|(path, length)| (path.to_owned(), length));
         recorded.stackless = if every.is_some() { source.header().stackless() } else { 0 };
         if outcome.is_err() {
             // A part of a frame may be behind it, if the disk is full.

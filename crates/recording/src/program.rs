@@ -16,7 +16,7 @@ use super::collector::{Collected, Collector};
 use super::left::Left;
 use super::process::Details;
 use super::python;
-use super::recorded::{Recorded, Unread};
+use super::recorded::{Recorded, Unread, without_calls};
 use super::room::Room;
 use super::summary;
 use super::traces::Traces;
@@ -238,10 +238,12 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
             return Err(error);
         }
     };
-    let Collected { recorded, recorder_was_loaded, unread, unheard } = collected;
+    let Collected { recorded, recorder_was_loaded, last_image, unread, unheard } = collected;
     let (mut traces, left_out) = traces.settle(finished.pid, recorded, options.least_events);
-    if let Some(program) = traces.first_mut().filter(|first| first.is_the_program) {
-        program.ended_as(finished.name);
+    // A program that was not to be recorded needs no reason.
+    let is_chosen = |program: &Recorded| options.only.is_empty() || last_image <= Some(program.image);
+    if let Some(program) = traces.first_mut().filter(|first| first.is_the_program && is_chosen(first)) {
+        program.ended_as(finished.name, last_image);
     }
     match (traces.is_empty(), unread) {
         (true, Some(unread)) => bail!("nothing was recorded: its calls cannot be read: {}", unread.reason()),
@@ -279,10 +281,7 @@ fn why_nothing(name: &OsStr, options: &Options, status: ExitStatus, loaded: bool
         return anyhow!("nothing was recorded: no recordable process ran {}", options.only.join(" or "));
     }
     if loaded {
-        let no_calls = || match options.marked {
-            true => format!("{shown} made no malloc-family call in a block that it marked, or has its own malloc"),
-            false => format!("{shown} made no malloc-family call, or has its own malloc"),
-        };
+        let no_calls = || format!("{shown} {}", without_calls(options.marked));
         return ended().map_or_else(|| NoCalls(no_calls()).into(), |why| anyhow!("nothing was recorded: {why}"));
     }
     if let Some(limit) = longest_file().filter(|&limit| limit < size_of::<Header>() as u64) {

@@ -8,7 +8,7 @@ use heapwright_host::names::Shown;
 use heapwright_host::process::LONGEST_NAME;
 use heapwright_show::number;
 use heapwright_trace::Totals;
-use heapwright_translation::{Figures, Sampled};
+use heapwright_translation::{Figures, LONGEST_MAP, Sampled};
 
 use super::python::Hidden;
 use super::summary;
@@ -32,7 +32,7 @@ pub struct Recorded {
     /// Whether it ended as `exit` does, which excludes that another program took its place.
     pub(super) exited: bool,
     /// What its process ran afterwards, without the recorder.
-    pub(super) successor: Option<OsString>,
+    pub(super) successor: Option<Successor>,
     /// Whether the process began as a fork, with its parent's blocks.
     pub forked: bool,
     /// Path of its trace.
@@ -45,8 +45,12 @@ pub struct Recorded {
     pub figures: Figures,
     /// What the process used.
     pub totals: Totals,
+    /// The share of the calls in the processor time, if it is known well enough.
+    pub(super) share_of_calls: Option<f64>,
     /// Number of requests with stacks, if stacks were requested.
     pub sampled: Option<Sampled>,
+    /// The map in which a just-in-time compiler named its code, and its length in bytes, if it was too long.
+    pub(super) cut_map: Option<(PathBuf, u64)>,
     /// Number of requests for which no stack could be recorded, if stacks were requested.
     pub stackless: u64,
     /// Whether requests outside of marked blocks were left out.
@@ -96,16 +100,30 @@ impl Recorded {
         ))
     }
 
+    /// Returns a remark about the names of made code, if the map that has them was too long.
+    pub fn lacks_names(&self) -> Option<String> {
+        self.cut_map.as_ref().map(|(map, length)| {
+            format!(
+                "of {}, which has {}, only the last {} were read: older code of {} [{}] may lack its names; record a \
+                 shorter run",
+                map.shown(),
+                number::bytes(*length),
+                number::bytes(LONGEST_MAP),
+                self.program.shown(),
+                self.pid
+            )
+        })
+    }
+
     /// Returns a remark about the program that its process ran afterwards, without the recorder.
     pub fn unrecorded_successor(&self) -> Option<String> {
-        self.successor.as_ref().map(|successor| {
-            format!(
-                "{} [{}] went on as {}, of which nothing was recorded: it was started without LD_PRELOAD (env -i does \
-                 this), or is statically linked",
-                self.program.shown(),
-                self.pid,
-                successor.shown()
-            )
+        self.successor.as_ref().map(|Successor { name, is_loaded }| {
+            let why = match is_loaded {
+                true => without_calls(self.marked),
+                false => "was started without LD_PRELOAD (env -i does this), or is statically linked",
+            };
+            let (program, name) = (self.program.shown(), name.shown());
+            format!("{program} [{}] went on as {name}, of which nothing was recorded: it {why}", self.pid)
         })
     }
 
@@ -122,11 +140,12 @@ impl Recorded {
     }
 
     /// Takes note of the name that its process, which has ended, had last: if it is none of the program's own, another
-    /// program took its place.
-    pub(super) fn ended_as(&mut self, name: Option<OsString>) {
+    /// program took its place. The recorder was last loaded into the program with the number `last_image`.
+    pub(super) fn ended_as(&mut self, name: Option<OsString>, last_image: Option<u32>) {
         let ended = self.is_whole() && !self.outlived && self.limit.is_none();
         let is_own = |name: &OsString| self.names.iter().any(|own| cut(own) == cut(name));
-        self.successor = name.filter(|name| ended && !self.exited && !name.is_empty() && !is_own(name));
+        let name = name.filter(|name| ended && !self.exited && !name.is_empty() && !is_own(name));
+        self.successor = name.map(|name| Successor { name, is_loaded: last_image > Some(self.image) });
     }
 
     /// Returns whether every call of the process was recorded, or those up to an end that was requested.
@@ -137,6 +156,23 @@ impl Recorded {
     /// Records a failure of the collector; the first counts.
     pub(super) fn fail(&mut self, error: anyhow::Error) {
         self.error.get_or_insert(error);
+    }
+}
+
+/// A program that took the place of a recorded one, and of which nothing was recorded.
+#[derive(Debug)]
+pub(super) struct Successor {
+    /// Its name, as the system keeps it.
+    name: OsString,
+    /// Whether the recorder was loaded into it.
+    is_loaded: bool,
+}
+
+/// Returns why nothing is recorded of a program into which the recorder was loaded; the program's name comes before.
+pub(super) fn without_calls(marked: bool) -> &'static str {
+    match marked {
+        true => "made no malloc-family call in a block that it marked, or has its own malloc",
+        false => "made no malloc-family call, or has its own malloc",
     }
 }
 

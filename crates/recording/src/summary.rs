@@ -28,17 +28,9 @@ pub fn print(recording: &Recording) {
     let headings = ["trace", "program", "events", "blocks", "peak live", "threads", "bytes/event"];
     let mut table = Table::new(headings.into_iter().chain(sites));
     for one in recorded.iter().take(LISTED) {
-        let figures = &one.figures;
-        let row = [
-            if one.length > 0 { one.path.shown().into_owned() } else { "-".to_owned() },
-            one.program.clone(),
-            number::grouped(figures.events()),
-            number::grouped(figures.blocks()),
-            number::bytes(figures.peak_live),
-            figures.threads.to_string(),
-            bytes_per_event(one),
-        ];
-        table.row(row.into_iter().chain(one.sampled.map(|sampled| number::grouped(sampled.sites))));
+        let path = if one.length > 0 { one.path.shown().into_owned() } else { "-".to_owned() };
+        let row = [path, one.program.clone()].into_iter().chain(figures(one));
+        table.row(row.chain(one.sampled.map(|sampled| number::grouped(sampled.sites))));
     }
     let traces = number::counted(recorded.len() as u64, "trace");
     eprintln!("heapwright: {traces} in {}", number::seconds(recording.elapsed.as_secs_f64()));
@@ -58,6 +50,23 @@ pub fn print(recording: &Recording) {
     }
 }
 
+/// Returns the figures of a trace: events, blocks, peak of live memory, threads, and bytes per event. Of a file that
+/// could not be written to its end, what it holds counts.
+fn figures(one: &Recorded) -> [String; 5] {
+    let unknown = || "-".to_owned();
+    if one.error.is_some() {
+        let Held { events, blocks } = if one.length > 0 { Held::of(&one.path) } else { Held::default() };
+        return [number::grouped(events), number::grouped(blocks), unknown(), unknown(), unknown()];
+    }
+    let figures = &one.figures;
+    let per_event = match figures.events() {
+        0 => unknown(),
+        events => number::short(one.length as f64 / events as f64),
+    };
+    let (events, blocks) = (number::grouped(figures.events()), number::grouped(figures.blocks()));
+    [events, blocks, number::bytes(figures.peak_live), figures.threads.to_string(), per_event]
+}
+
 /// Describes the processes whose traces were removed.
 fn few_calls(recording: &Recording) -> Option<String> {
     match recording.left_out as u64 {
@@ -72,7 +81,7 @@ fn few_calls(recording: &Recording) -> Option<String> {
 /// Describes the processor time that a process used, if that is known.
 fn time_of(one: &Recorded) -> Option<String> {
     let time = number::seconds(one.totals.program_nanoseconds()? as f64 / 1e9);
-    let share = share_of_malloc(one).map(|share| format!(", {} of it in malloc and free", percent(share)));
+    let share = one.share_of_calls.map(|share| format!(", {} of it in malloc and free", percent(share)));
     Some(format!("{} took {time} of processor time{}", one.program.shown(), share.unwrap_or_default()))
 }
 
@@ -81,12 +90,6 @@ fn memory_of(one: &Recorded) -> Option<String> {
     let peak = number::bytes(one.totals.peak_anonymous?);
     let faults = one.totals.faults.map(|faults| format!(", with {} page faults", number::grouped(faults)));
     Some(format!("{} had {peak} of anonymous memory at its peak{}", one.program.shown(), faults.unwrap_or_default()))
-}
-
-/// Returns the estimated share of malloc and its kin in the processor time of a process.
-fn share_of_malloc(one: &Recorded) -> Option<f64> {
-    let whole = one.totals.program_nanoseconds().filter(|&time| time > 0)?;
-    Some(one.totals.malloc_nanoseconds(one.figures.events())? as f64 / whole as f64)
 }
 
 fn percent(share: f64) -> String {
@@ -153,22 +156,14 @@ fn whose(recording: &Recording) -> Option<String> {
     }
 }
 
-fn bytes_per_event(one: &Recorded) -> String {
-    match one.figures.events() {
-        _ if one.error.is_some() => "-".to_owned(),
-        0 => "-".to_owned(),
-        events => number::short(one.length as f64 / events as f64),
-    }
-}
-
 /// Returns what a trace does not show of its process, for every user of its figures.
 pub fn cautions(one: &Recorded) -> Vec<String> {
     let failure = one.failure.map(|failure| {
         let (lost, why) = (number::grouped(one.lost), reason(failure));
         format!("the recording of {} ended before it did, {lost} calls are missing: {why}", who(one))
     });
-    let others = [one.hidden_objects(), one.unread_frames(), one.unrecorded_successor(), one.calls_after_the_end()];
-    failure.into_iter().chain(others.into_iter().flatten()).collect()
+    let others = [one.hidden_objects(), one.unread_frames(), one.lacks_names(), one.unrecorded_successor()];
+    failure.into_iter().chain(others.into_iter().flatten()).chain(one.calls_after_the_end()).collect()
 }
 
 /// Returns the remarks that a user of the trace needs.
@@ -177,7 +172,7 @@ fn remarks(one: &Recorded) -> Vec<String> {
     let figures = &one.figures;
     let mut remarks = cautions(one);
     if !one.is_whole() && one.length > 0 {
-        remarks.push(format!("{} keeps {} of {who}, and every command reads it", one.path.shown(), kept(one)));
+        remarks.push(format!("{} keeps {}", one.path.shown(), kept(one)));
     }
     if let Some(limit) = one.limit {
         remarks.push(format!("the recording of {who} ended before it did: {}", why_limited(limit)));
@@ -219,21 +214,35 @@ fn remarks(one: &Recorded) -> Vec<String> {
 
 /// Describes what a trace keeps that could not be written to its end.
 fn kept(one: &Recorded) -> String {
-    let recorded = one.figures.events();
-    match one.error.as_ref().map(|_| events_in(&one.path)) {
-        Some(0) => format!("none of {} events", number::grouped(recorded)),
+    let (who, recorded) = (who(one), one.figures.events());
+    let what = match one.error.as_ref().map(|_| Held::of(&one.path).events) {
+        Some(0) => return format!("none of {} events of {who}", number::grouped(recorded)),
         Some(kept) if kept < recorded => {
             format!("the first {} of {} events", number::grouped(kept), number::grouped(recorded))
         }
         _ => "what was recorded".to_owned(),
-    }
+    };
+    format!("{what} of {who}, and every command reads it")
 }
 
-/// Counts the calls in a trace up to its end or damage.
-fn events_in(path: &Path) -> u64 {
-    let Some(mut reader) = File::open(path).ok().and_then(|file| Reader::new(file).ok()) else { return 0 };
-    let events = iter::from_fn(|| reader.next_event().ok().flatten());
-    events.filter(Event::is_call).count() as u64
+/// Counts of what is in a file.
+#[derive(Default)]
+struct Held {
+    events: u64,
+    blocks: u64,
+}
+
+impl Held {
+    /// Counts the calls in a trace up to its end or damage.
+    fn of(path: &Path) -> Held {
+        let mut held = Held::default();
+        let Some(mut reader) = File::open(path).ok().and_then(|file| Reader::new(file).ok()) else { return held };
+        for event in iter::from_fn(|| reader.next_event().ok().flatten()) {
+            held.events += u64::from(event.is_call());
+            held.blocks += u64::from(matches!(event, Event::Allocate { .. } | Event::Resize { .. }));
+        }
+        held
+    }
 }
 
 /// Describes the call sites that are missing.

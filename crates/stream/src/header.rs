@@ -110,6 +110,19 @@ pub enum Timed {
     Pages = 3,
 }
 
+impl Timed {
+    /// Returns the most that a duration counts, in nanoseconds: a thread that loses its processor in a call is not at
+    /// work in it. Calls for long blocks have the system map, clear and unmap memory.
+    #[must_use]
+    pub const fn most_nanoseconds(self) -> u64 {
+        match self {
+            Timed::Sampled | Timed::RecorderSampled => 10_000,
+            Timed::Long => 10_000_000,
+            Timed::Pages => 100_000,
+        }
+    }
+}
+
 /// The end of a process that exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Last {

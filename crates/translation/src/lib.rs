@@ -28,6 +28,6 @@ pub use self::mappings::{Listed, Mappings};
 pub use self::producer::Producer;
 pub use self::samples::Samples;
 pub use self::seen::Seen;
-pub use self::sites::{Library, Look, Redaction, Sampled, Sites};
+pub use self::sites::{LONGEST_MAP, Library, Look, Redaction, Sampled, Sites};
 pub use self::source::{Source, Table};
 pub use self::translation::{Clock, Figures, Translation};

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
+use std::path::Path;
 
 use anyhow::Result;
 use heapwright_stream::{Call, Mapping, Record, Run, Stack, Usage};
@@ -204,6 +205,11 @@ impl Translation {
             self.writer.from_site(site)?;
         }
         Ok(())
+    }
+
+    /// Returns the map of made code and its length, if it was longer than what is read: see [`Sites::cut_map`].
+    pub fn cut_map(&self) -> Option<(&Path, u64)> {
+        self.sites.as_ref()?.cut_map()
     }
 
     /// Returns the counts of requests with stacks, if stacks were requested.

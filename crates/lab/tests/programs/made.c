@@ -1,4 +1,5 @@
-/* Makes code as a just-in-time compiler does, names it in a map of perf, and allocates in it; prints its number. */
+/* Makes code as a just-in-time compiler does, names it in a map of perf, and allocates in it; prints its number.
+   What comes before the name in the map: nothing (first), 1,100,000 other names (many), or a hole of 1.5 GiB (hole). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,14 @@ int main(int argc, char **argv)
     char path[64];
     snprintf(path, sizeof path, "/tmp/perf-%d.map", (int)getpid());
     FILE *map = argc > 1 ? fopen(path, "w") : NULL;
+    if (map && strcmp(argv[1], "many") == 0)
+        for (long i = 1; i <= 1100000; i++)
+            fprintf(map, "%lx 10 other\n", i * 16);
+    if (map && strcmp(argv[1], "hole") == 0) {
+        fprintf(map, "1000 10 lost\n");
+        fseek(map, 1536l << 20, SEEK_SET);
+        fputs("\n", map);
+    }
     if (map) {
         fprintf(map, "%lx %zx JS:~handler /home/me/app.js:7:3\n", (unsigned long)(page + 64), sizeof code);
         fclose(map);

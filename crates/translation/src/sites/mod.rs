@@ -24,6 +24,7 @@ use heapwright_trace::{SiteId, WriteError, Writer};
 
 pub use self::names::Place;
 
+pub use self::made::LONGEST as LONGEST_MAP;
 use self::made::MadeCode;
 use self::modules::{Change, End, Modules};
 use self::numbers::Numbers;
@@ -356,6 +357,11 @@ impl Sites {
             }
         }
         Ok(())
+    }
+
+    /// Returns the map of made code and its length in bytes, if only its last [`LONGEST_MAP`] were read.
+    pub fn cut_map(&self) -> Option<(&Path, u64)> {
+        self.made.cut()
     }
 
     /// Returns the counts of requests with stacks.
