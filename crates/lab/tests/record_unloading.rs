@@ -45,7 +45,7 @@ fn a_library_at_the_place_of_another_is_known_from_it() {
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b""[..]), "{said}");
     for (size, name) in [(1001, "one.so"), (3001, "other.so")] {
         let callers = callers(&trace, size);
-        assert!(callers.len() == 1 && callers[0].1 == 150 && callers[0].0.contains(name), "{callers:?}\n{said}");
+        assert!(callers.len() == 1 && callers[0].1 == 500 && callers[0].0.contains(name), "{callers:?}\n{said}");
     }
     assert!(!said.contains("chosen for their sites"), "{said}");
 }

@@ -7,7 +7,8 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering, compiler_fence};
 
 use heapwright_os::{
     FileError, HeldAcrossForks, Line, Lock, Output, errno_kept, hold_across_forks, second_thread_word,
-    set_second_thread_word, set_thread_word, thread_number, thread_word, uncancelled, undisturbed,
+    set_second_thread_word, set_thread_word, sleep_for_a_millisecond, thread_number, thread_word, uncancelled,
+    undisturbed,
 };
 use heapwright_stream::{Appended, Buffer, Call, Header, Limits, Origin, Packed, Record, Recording};
 
@@ -168,6 +169,25 @@ pub(crate) fn add_usage_if_due() {
             unsafe { (*buffer).add_usage(&usage) };
         }
     });
+}
+
+/// Waits until the collector has read all calls until now, for `most` milliseconds at most; returns how long it waited.
+pub(crate) fn await_collector(most: u32) -> u32 {
+    let reached = |ticket: Option<u64>| match &*STATE.lock() {
+        State::On(recording) => {
+            let ticket = ticket.unwrap_or_else(|| recording.next_ticket());
+            let header = recording.header();
+            (!header.has_passed(ticket) && !header.is_closed()).then_some(ticket)
+        }
+        _ => None,
+    };
+    let (mut left, mut waited) = (reached(None), 0);
+    while left.is_some() && waited < most {
+        uncancelled(sleep_for_a_millisecond);
+        waited += 1;
+        left = reached(left);
+    }
+    waited
 }
 
 /// Adds that code is not mapped any more. In the thread's own buffer, between the calls before and after it.

@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_void};
 use core::mem::{size_of, transmute};
 use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use heapwright_os::{each_code, map, next_symbol, unmap};
 
@@ -14,13 +14,34 @@ use crate::state;
 /// The next `dlclose` in the linker's search order.
 static NEXT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
+/// How long a call of `dlclose` waits at most, in milliseconds: the collector reads every ten.
+const PATIENCE: u32 = 40;
+
+/// How long all of them wait at most, in milliseconds.
+const WHOLE_PATIENCE: u32 = 2000;
+
+/// For how many milliseconds they have waited.
+static WAITED: AtomicU32 = AtomicU32::new(0);
+
+/// Waits until the collector has read the calls of the libraries that are to be unloaded: it looks in the system's list
+/// for what is mapped at their addresses.
+fn await_collector() {
+    let left = WHOLE_PATIENCE.saturating_sub(WAITED.load(Ordering::Relaxed));
+    WAITED.fetch_add(state::await_collector(PATIENCE.min(left)), Ordering::Relaxed);
+}
+
 /// Unloads a library as `dlclose` does, and records where there is no code any more.
 ///
 /// # Safety
 /// As `dlclose`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlclose(library: *mut c_void) -> c_int {
-    let code = if detail::records_stacks() && state::is_on() { Code::loaded() } else { None };
+    let code = if detail::records_stacks() && state::is_on() {
+        await_collector();
+        Code::loaded()
+    } else {
+        None
+    };
     // SAFETY: as this function requires.
     let result = unsafe { close(library) };
     if let Some(mut code) = code {

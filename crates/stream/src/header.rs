@@ -8,7 +8,7 @@ use heapwright_os::{Identity, Usage, now_nanoseconds, own_usage, pid_namespace, 
 pub const MAGIC: [u8; 8] = *b"hwstream";
 
 /// The version of the layout of streams. Both sides come from one build; other versions are refused.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 
 /// The maximum number of buffers of a stream.
 pub const BUFFERS: u32 = 8192;
@@ -140,6 +140,8 @@ pub struct Last {
 struct Read {
     /// Number of buffers that were read to their ends.
     freed: AtomicU64,
+    /// The ticket up to which all calls were read.
+    passed: AtomicU64,
     closed: AtomicU32,
 }
 
@@ -362,6 +364,17 @@ impl Header {
     /// Counts a buffer that was read to its end.
     pub fn add_freed(&self) {
         self.read.freed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns whether the collector has read the calls with all lower tickets.
+    #[must_use]
+    pub fn has_passed(&self, ticket: u64) -> bool {
+        self.read.passed.load(Ordering::Acquire) >= ticket
+    }
+
+    /// Notes that the collector has read the calls with all lower tickets.
+    pub fn set_passed(&self, ticket: u64) {
+        self.read.passed.store(ticket, Ordering::Release);
     }
 
     /// Whether the collector has closed the stream.

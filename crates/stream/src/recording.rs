@@ -151,6 +151,12 @@ impl Recording {
         (at != 0 && at < self.buffers_at).then(|| unsafe { self.file.base().add(at).cast().as_ref() })
     }
 
+    /// Returns the ticket that the next call will take.
+    #[must_use]
+    pub fn next_ticket(&self) -> u64 {
+        buffer::next_ticket()
+    }
+
     /// Whether the recording has ended: later calls are only counted.
     #[must_use]
     pub fn has_ended(&self) -> bool {

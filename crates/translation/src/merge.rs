@@ -195,6 +195,11 @@ impl Merge {
         self.late
     }
 
+    /// Returns the ticket of the next call.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
     /// Passes the next calls whose tickets are below `end` to `sink`, up to a few thousand. Returns whether there were
     /// any calls.
     pub fn read(&mut self, buffers: &impl Buffers, end: u64, sink: &mut impl Sink) -> Result<bool> {

@@ -96,6 +96,7 @@ impl Source {
         self.see_new_buffers()?;
         let end = self.header().end();
         let any = self.merge.read(&*self.stream, end, sink)?;
+        self.header().set_passed(self.merge.next());
         Ok(any || self.merge.pass_over(over))
     }
 

@@ -1,14 +1,14 @@
-/* unloading LIBRARY OTHER: loads one and the other in turn, and calls its function `request` fifty times. */
+/* unloading LIBRARY OTHER: loads one and the other in turn, each for a moment, and calls its function `request` fifty
+   times. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 static void *volatile block;
 
 int main(int count, char **libraries) {
     void *first = NULL;
-    for (int round = 0; round < 6; round++) {
+    for (int round = 0; round < 20; round++) {
         void *library = dlopen(libraries[1 + round % 2], RTLD_NOW);
         void *(*request)(void) = (void *(*)(void))dlsym(library, "request");
         if (round == 0) {
@@ -20,7 +20,6 @@ int main(int count, char **libraries) {
         for (int i = 0; i < 50; i++) {
             block = request();
         }
-        usleep(150000);
         dlclose(library);
     }
     return 0;
