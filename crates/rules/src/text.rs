@@ -106,7 +106,6 @@ impl RuleSet {
 
     /// Takes over an item; `keys` are those that were set before.
     fn take(&mut self, item: &str, keys: &mut [bool; KEYS.len()]) -> Result<(), Reason> {
-        const SIZE: &str = "a number of bytes, or of KiB, MiB, GiB, as in 64KiB";
         let Some((key, value)) = item.split_once('=') else {
             *self = named(item).ok_or(Reason::Unknown)?;
             *keys = [false; KEYS.len()];
@@ -117,13 +116,12 @@ impl RuleSet {
         if core::mem::replace(&mut keys[at], true) {
             return Err(Reason::Twice);
         }
-        let short = || size(value).and_then(|bytes| u32::try_from(bytes).ok()).ok_or(Reason::Value { valid: SIZE });
         match key {
-            "granule" => self.rules.granule = short()?,
-            "header" => self.rules.header = short()?,
-            "align" => self.requests.align = short()?,
-            "min-remainder" => self.rules.min_remainder = short()?,
-            "least" => self.requests.least = short()?,
+            "granule" => self.rules.granule = short_size(value)?,
+            "header" => self.rules.header = short_size(value)?,
+            "align" => self.requests.align = short_size(value)?,
+            "min-remainder" => self.rules.min_remainder = short_size(value)?,
+            "least" => self.requests.least = short_size(value)?,
             "limit" => self.limit = Some(size(value).ok_or(Reason::Value { valid: SIZE })?),
             "growth" => self.rules.growth = growth(value)?,
             "zero" => {
@@ -144,13 +142,23 @@ impl RuleSet {
 
 /// Reads a rule of growth.
 fn growth(value: &str) -> Result<Growth, Reason> {
-    let pages = || value.strip_prefix("pages:").and_then(size).and_then(|bytes| u32::try_from(bytes).ok());
-    match value {
-        "append" => Ok(Growth::Append),
-        "extend" => Ok(Growth::Extend),
-        "fixed" => Ok(Growth::Fixed),
-        _ => pages().map(Growth::Pages).ok_or(Reason::Value { valid: "append, extend, fixed or pages:BYTES" }),
+    const RULES: Reason = Reason::Value { valid: "append, extend, fixed or pages:BYTES" };
+    match (value, value.strip_prefix("pages:")) {
+        ("append", _) => Ok(Growth::Append),
+        ("extend", _) => Ok(Growth::Extend),
+        ("fixed", _) => Ok(Growth::Fixed),
+        (_, Some(pages)) if size(pages).is_some() => short_size(pages).map(Growth::Pages),
+        _ => Err(RULES),
     }
+}
+
+/// What a number of bytes must be.
+const SIZE: &str = "a number of bytes, or of KiB, MiB, GiB, as in 64KiB";
+
+/// Reads a number of bytes below 4 GiB.
+fn short_size(value: &str) -> Result<u32, Reason> {
+    let bytes = size(value).ok_or(Reason::Value { valid: SIZE })?;
+    u32::try_from(bytes).map_err(|_| Reason::Value { valid: "less than 4 GiB" })
 }
 
 /// Reads a number of bytes.
@@ -262,6 +270,8 @@ mod tests {
             ("granule=4\nheader=x", "header=x: the value must be a number of bytes, or of KiB, MiB, GiB, as in 64KiB"),
             ("growth=slow", "growth=slow: the value must be append, extend, fixed or pages:BYTES"),
             ("growth=pages:", "growth=pages:: the value must be append, extend, fixed or pages:BYTES"),
+            ("growth=pages:1TiB", "growth=pages:1TiB: the value must be less than 4 GiB"),
+            ("header=4GiB", "header=4GiB: the value must be less than 4 GiB"),
             ("zero=1", "zero=1: the value must be null or block"),
             ("merging=back", "merging=back: the value must be both, forward or deferred"),
             ("split=", "split=: the value must be low or high"),
