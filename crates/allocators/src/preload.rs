@@ -63,18 +63,21 @@ pub const VARIABLES: [&str; 11] =
 /// Returns the path of the drop-in library: `chosen`, otherwise the environment's, otherwise the carried one.
 pub fn library(chosen: Option<&Path>) -> Result<PathBuf> {
     match chosen.map(PathBuf::from).or_else(|| env::var_os(LIBRARY).map(PathBuf::from)) {
-        Some(path) => loadable(&path).with_context(|| format!("cannot use the drop-in library {}", path.shown())),
+        Some(path) => listed(&path).with_context(|| format!("cannot use the drop-in library {}", path.shown())),
         None => extracted(heapwright_carried::DROP_IN, library_name),
     }
 }
 
-/// Returns the absolute path of a library that the dynamic linker can load, as far as its header shows. Of another file
-/// it would print a line, and start the program without it.
-fn loadable(path: &Path) -> Result<PathBuf> {
-    let path = listed(path)?;
-    match elf::why_unloadable(&path) {
-        Some(why) => bail!(why),
-        None => Ok(path),
+/// Returns what [`library`] does, for a command that has no use for a library that is not loaded: of such a file the
+/// dynamic linker prints a line, and starts the program without it.
+///
+/// # Errors
+/// As [`library`]; also when the file's header shows that the linker cannot load it.
+pub fn loadable_library(chosen: Option<&Path>) -> Result<PathBuf> {
+    let library = library(chosen)?;
+    match elf::why_unloadable(&library) {
+        Some(why) => bail!("cannot use the drop-in library {}: {why}", library.shown()),
+        None => Ok(library),
     }
 }
 

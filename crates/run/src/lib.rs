@@ -98,7 +98,7 @@ fn prepared(args: &RunArgs, reports: &Folder) -> Result<Command> {
     report.push(reports.path().join(statistics::FILE_PATTERN));
     let mut command = Command::new(&args.program);
     command.args(&args.args);
-    let library = preload::library(args.library.as_deref())?;
+    let library = preload::loadable_library(args.library.as_deref())?;
     command.env(preload::LD_PRELOAD, in_front(&library));
     let policy = chosen_policy(args, &mut command)?;
     inherited::refuse_conflicts(args, &policy)?;

@@ -155,7 +155,7 @@ pub fn measure(
     subject: Subject,
 ) -> Result<Measured> {
     // Found before anything is measured: a library that a variable names may be none.
-    preload::library(None)?;
+    preload::loadable_library(None)?;
     let until = Interruption::listen()?;
     let folder = Folder::new("bench")?;
     let extent = selection.extent(rounds);
