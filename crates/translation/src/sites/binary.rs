@@ -1,6 +1,6 @@
 //! What an unwinder needs of the files that code comes from.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use addr2line::gimli::{BaseAddresses, EhFrame, EhFrameHdr, LittleEndian, UnwindSection};
+use addr2line::gimli::{BaseAddresses, CieOrFde, EhFrame, LittleEndian, UnwindSection};
 use anyhow::{Context, Result};
 use framehop::ExplicitModuleSectionInfo;
 use heapwright_stream::Mapping;
@@ -28,6 +28,8 @@ pub struct Binary {
     got: Option<Range<u64>>,
     eh_frame: Option<Section>,
     eh_frame_hdr: Option<Section>,
+    /// Code that the unwinding information marks as trampolines of signals.
+    trampolines: Vec<Range<u64>>,
 }
 
 /// A mapped segment of the file.
@@ -40,6 +42,27 @@ struct Segment {
 struct Section {
     range: Range<u64>,
     bytes: Arc<[u8]>,
+}
+
+/// Returns where unwinding information describes trampolines of signals. What is damaged ends the search.
+fn trampolines(eh_frame: &Section) -> Vec<Range<u64>> {
+    let bases = BaseAddresses::default().set_eh_frame(eh_frame.range.start);
+    let frames = EhFrame::new(&eh_frame.bytes, LittleEndian);
+    let (mut entries, mut marked, mut found) = (frames.entries(&bases), HashSet::new(), Vec::new());
+    while let Ok(Some(entry)) = entries.next() {
+        match entry {
+            CieOrFde::Cie(cie) if cie.is_signal_trampoline() => {
+                marked.insert(cie.offset());
+            }
+            CieOrFde::Fde(fde) if marked.contains(&fde.cie_offset().0) => {
+                if let Ok(fde) = fde.parse(EhFrame::cie_from_offset) {
+                    found.push(fde.initial_address()..fde.end_address());
+                }
+            }
+            CieOrFde::Cie(_) | CieOrFde::Fde(_) => {}
+        }
+    }
+    found
 }
 
 impl Binary {
@@ -65,13 +88,15 @@ impl Binary {
             let bytes = elf.section_by_name(name)?.data().ok()?;
             Some(Section { range: range(name)?, bytes: Arc::from(bytes) })
         };
+        let eh_frame = section(".eh_frame");
         Ok(Binary {
             version,
             code,
             lowest,
             text: range(".text"),
             got: range(".got"),
-            eh_frame: section(".eh_frame"),
+            trampolines: eh_frame.as_ref().map_or_else(Vec::new, trampolines),
+            eh_frame,
             eh_frame_hdr: section(".eh_frame_hdr"),
         })
     }
@@ -94,16 +119,9 @@ impl Binary {
         bias.wrapping_add(self.lowest)
     }
 
-    /// Returns whether an address of the file is in the trampoline of signals: the code to which their handlers return.
-    /// The file's unwinding information marks it.
+    /// Returns whether an address of the file is in a trampoline of signals: the code to which their handlers return.
     pub fn is_trampoline(&self, address: u64) -> bool {
-        let (Some(frames), Some(index)) = (&self.eh_frame, &self.eh_frame_hdr) else { return false };
-        let bases = BaseAddresses::default().set_eh_frame(frames.range.start).set_eh_frame_hdr(index.range.start);
-        let Ok(index) = EhFrameHdr::new(&index.bytes, LittleEndian).parse(&bases, 8) else { return false };
-        let frames = EhFrame::new(&frames.bytes, LittleEndian);
-        let found =
-            index.table().map(|table| table.fde_for_address(&frames, &bases, address, EhFrame::cie_from_offset));
-        found.is_some_and(|entry| entry.is_ok_and(|entry| entry.is_signal_trampoline()))
+        self.trampolines.iter().any(|code| code.contains(&address))
     }
 
     /// Returns the sections for framehop.
