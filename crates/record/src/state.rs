@@ -173,21 +173,20 @@ pub(crate) fn add_usage_if_due() {
 
 /// Waits until the collector has read all calls until now, for `most` milliseconds at most; returns how long it waited.
 pub(crate) fn await_collector(most: u32) -> u32 {
-    let reached = |ticket: Option<u64>| match &*STATE.lock() {
-        State::On(recording) => {
-            let ticket = ticket.unwrap_or_else(|| recording.next_ticket());
-            let header = recording.header();
-            (!header.has_passed(ticket) && !header.is_closed()).then_some(ticket)
-        }
-        _ => None,
-    };
-    let (mut left, mut waited) = (reached(None), 0);
-    while left.is_some() && waited < most {
+    let (mut awaited, mut waited) = (unread_up_to(None), 0);
+    while awaited.is_some() && waited < most {
         uncancelled(sleep_for_a_millisecond);
         waited += 1;
-        left = reached(left);
+        awaited = unread_up_to(awaited);
     }
     waited
+}
+
+/// Returns the ticket up to which the collector has not read all calls and will: this one, or that of the next call.
+fn unread_up_to(ticket: Option<u64>) -> Option<u64> {
+    let State::On(recording) = &*STATE.lock() else { return None };
+    let (header, ticket) = (recording.header(), ticket.unwrap_or_else(|| recording.next_ticket()));
+    (!header.has_passed(ticket) && !header.is_closed()).then_some(ticket)
 }
 
 /// Adds that code is not mapped any more. In the thread's own buffer, between the calls before and after it.

@@ -24,8 +24,8 @@ use super::traces::{Owner, Traces};
 /// How long processes that outlive the program are still read.
 const GRACE: Duration = Duration::from_millis(200);
 
-/// Number of descriptors that a reader needs at most: of the stream, the mappings, the trace (twice), a map of made code
-/// that was read, and a file with names of call sites.
+/// Number of descriptors that a reader needs at most: of the stream, the mappings, the trace (twice), a map of made
+/// code that was read, and a file with names of call sites.
 const DESCRIPTORS: u64 = 6;
 
 /// Number of descriptors that are left to the rest of this command.

@@ -44,7 +44,7 @@ impl Partial {
             if is_at(&file, &path)? {
                 require_trace(&path)?;
                 if file.metadata()?.nlink() > 1 {
-                    // Somebody has kept it under another name.
+                    // It was kept under another name, and stays there.
                     fs::remove_file(&path).with_context(|| format!("{} cannot be replaced", path.shown()))?;
                     continue;
                 }

@@ -38,7 +38,7 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  cargo xtask bars                       all bars, in three quarters of an hour
+  cargo xtask bars                       all bars, in half an hour
   cargo xtask bars engine --rounds 9     placement engines and fixed heaps, with more rounds
   cargo xtask bars malloc --full         the drop-in library, all of the work, five times
   cargo xtask bars shared --json         the shared heap, for a program to read

@@ -31,6 +31,7 @@ int main(int count, char **arguments)
     long threads = count == 3 ? atol(arguments[1]) : 0;
     if (threads < 1 || threads > 64) return 2;
     pairs = atol(arguments[2]) / threads;
+    /* The process keeps its single thread. */
     if (threads == 1) {
         allocate_and_free((void *)1);
         return 0;
