@@ -8,10 +8,8 @@
 //! - [`shrink`]: reduces a failing sequence of operations to a shorter one that still fails.
 //! - [`library`]: the libraries to preload, built as they are shipped, and checks of their symbols; programs to
 //!   execute, compiled or written; and the folder of `check.h`, the CHECK macro of the test programs in C.
-//! - [`GnuRandom`]: the `rand()` of the GNU C library, from which the published programs drew their requests.
 
 mod duel;
-mod gnu_random;
 pub mod library;
 mod operation;
 mod scenario;
@@ -20,7 +18,6 @@ mod shrinking;
 pub mod strategy;
 
 pub use duel::{Divergence, Duel};
-pub use gnu_random::GnuRandom;
 pub use heapwright_reference::Reference as Oracle;
 pub use operation::{ClaimedSize, Operation, Target};
 pub use scenario::Scenario;

@@ -2,7 +2,8 @@
 
 use heapwright_placement::{Engine, Growth, PolicyKind, Rules};
 use heapwright_rules::{Odd, Worst};
-use heapwright_testkit::{GnuRandom, Oracle};
+use heapwright_testkit::Oracle;
+use heapwright_workloads::published::GnuRandom;
 
 const HEADER: u64 = 24;
 

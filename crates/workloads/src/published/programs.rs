@@ -10,7 +10,7 @@ use heapwright_placement::{PolicyKind, Rules};
 use serde::{Deserialize, Serialize};
 
 use super::heaps::{BareMappings, Heap, Malloc, Memory, Placed, Region, Segment, Touched};
-use super::rules;
+use super::{GnuRandom, rules};
 use heapwright_allocators::policy;
 use heapwright_host::clock::processor_time;
 
@@ -151,7 +151,7 @@ pub const COUNT: usize = 50_000;
 /// The size of most blocks of report 000's program, and of its output buffer.
 const COMMON: usize = 1024;
 
-/// The random numbers of report 000's program, from the C library's generator with seed 0.
+/// The random numbers of report 000's program, from the GNU C library's generator with seed 0.
 pub struct Draws {
     /// The sizes of the first half's blocks.
     sizes: Vec<usize>,
@@ -160,14 +160,10 @@ pub struct Draws {
 }
 
 impl Draws {
-    /// Draws the numbers as the report's program does, from this machine's C library.
+    /// Draws the numbers as the report's program does.
     pub fn of_report() -> Draws {
-        // SAFETY: srand has no preconditions except that no other thread uses the generator; no other thread of this
-        // process does.
-        unsafe { libc::srand(0) };
-        // SAFETY: rand has no preconditions except that no other thread uses the generator; no other thread of this
-        // process does.
-        let draw = |below: i32| unsafe { libc::rand() } % below;
+        let mut random = GnuRandom::seeded(0);
+        let mut draw = |below: u32| random.draw() % below;
         let sizes = (0..COUNT).map(|_| if draw(10) < 4 { COMMON } else { draw(5120) as usize + COMMON }).collect();
         let freed = (0..COUNT).map(|_| draw(10) >= 6).collect();
         Draws { sizes, freed }

@@ -1,6 +1,7 @@
 //! The programs of the published reports, each on a fresh heap.
 
 use super::super::probe::Probe;
+use super::super::published::GnuRandom;
 use super::super::subject::{OPERATIONS_PER_LOOK, Stage, Stop};
 use super::{Script, pair, table};
 use heapwright_host::lazy::Lazy;
@@ -45,21 +46,16 @@ impl Program000 {
 }
 
 impl Script for Program000 {
-    /// Draws the program's random numbers in advance, with the C library's generator, as the program does.
+    /// Draws the program's random numbers in advance, from the GNU C library's generator, as the program does.
     fn settle(_size: usize, _stage: &mut Stage) -> Result<Program000, Stop> {
-        // SAFETY: rand has no preconditions except that no other thread uses the generator; the worker has only this
-        // thread.
-        let draw = || unsafe { libc::rand() };
-        // SAFETY: srand has no preconditions except that no other thread uses the generator; the worker has only this
-        // thread.
-        unsafe { libc::srand(0) };
+        let mut random = GnuRandom::seeded(0);
         let mut sizes = table(Self::BLOCKS)?;
         for size in sizes.iter_mut() {
-            *size = if draw() % 10 < 4 { Self::BYTES as u32 } else { (draw() % 5120 + 1024) as u32 };
+            *size = if random.draw() % 10 < 4 { Self::BYTES as u32 } else { random.draw() % 5120 + 1024 };
         }
         let mut freed = table(Self::BLOCKS)?;
         let mut frees = 0;
-        for block in (0..Self::BLOCKS as u32).filter(|_| draw() % 10 + 1 > 6) {
+        for block in (0..Self::BLOCKS as u32).filter(|_| random.draw() % 10 + 1 > 6) {
             freed[frees] = block;
             frees += 1;
         }
@@ -148,5 +144,19 @@ mod tests {
         assert_eq!(program.frees, 19_958);
         let rounded: u64 = program.sizes.iter().map(|&bytes| u64::from(bytes.next_multiple_of(4))).sum();
         assert_eq!(rounded + 50_001 * 1024, 179_258_508);
+    }
+
+    #[test]
+    fn programs_drawn_at_the_same_time_do_not_disturb_each_other() {
+        let draw = || {
+            let mut stage = Stage::new(Implementation::NoOp.build(0).unwrap(), Touch::Nothing, Duration::from_secs(60));
+            Program000::settle(0, &mut stage).unwrap().frees
+        };
+        std::thread::scope(|threads| {
+            let drawn: Vec<_> = (0..8).map(|_| threads.spawn(draw)).collect();
+            for program in drawn {
+                assert_eq!(program.join().unwrap(), 19_958);
+            }
+        });
     }
 }

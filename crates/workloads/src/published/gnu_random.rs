@@ -1,10 +1,12 @@
-//! The `rand()` of the GNU C library.
+//! The `rand()` of the GNU C library, from which the published programs drew their requests.
+//!
+//! Here it has no state that threads share, and does not depend on the C library that this program is built for.
 
 /// The additive feedback generator behind `srand` and `rand` of the GNU C library: `x[i] = x[i-3] + x[i-31]`, without
 /// the lowest bit.
 ///
 /// ```
-/// let mut random = heapwright_testkit::GnuRandom::seeded(1);
+/// let mut random = heapwright_workloads::published::GnuRandom::seeded(1);
 /// assert_eq!(random.draw(), 1804289383);
 /// ```
 pub struct GnuRandom {
