@@ -126,7 +126,7 @@ fn note_packed(record: Packed) -> *mut u8 {
             block_of(record)
         }
         Appended::Stop => note_at_stop(record),
-        Appended::Far { ticket } => note_far(record, ticket),
+        Appended::TurnOver => note_in_turn(record),
     }
 }
 
@@ -173,20 +173,22 @@ pub(crate) fn add_usage_if_due() {
 
 /// Waits until the collector has read all calls until now, for `most` milliseconds at most; returns how long it waited.
 pub(crate) fn await_collector(most: u32) -> u32 {
-    let (mut awaited, mut waited) = (unread_up_to(None), 0);
-    while awaited.is_some() && waited < most {
+    let Some(question) = with_header(Header::ask) else { return 0 };
+    let is_settled = |header: &Header| header.is_answered(question) || header.is_closed();
+    let mut waited = 0;
+    while waited < most && with_header(is_settled) == Some(false) {
         uncancelled(sleep_for_a_millisecond);
         waited += 1;
-        awaited = unread_up_to(awaited);
     }
     waited
 }
 
-/// Returns the ticket up to which the collector has not read all calls and will: this one, or that of the next call.
-fn unread_up_to(ticket: Option<u64>) -> Option<u64> {
-    let State::On(recording) = &*STATE.lock() else { return None };
-    let (header, ticket) = (recording.header(), ticket.unwrap_or_else(|| recording.next_ticket()));
-    (!header.has_passed(ticket) && !header.is_closed()).then_some(ticket)
+/// Returns what `read` finds in the header of this process's stream, if it has one.
+fn with_header<R>(read: impl FnOnce(&Header) -> R) -> Option<R> {
+    match &*STATE.lock() {
+        State::On(recording) => Some(read(recording.header())),
+        _ => None,
+    }
 }
 
 /// Adds that code is not mapped any more. In the thread's own buffer, between the calls before and after it.
@@ -205,13 +207,12 @@ pub(crate) fn add_unmapped(code: &Range<usize>) {
     });
 }
 
-/// Records a call whose ticket is far from those before.
-#[cold]
+/// Records a call with which a turn of this thread begins.
 #[inline(never)]
-fn note_far(record: Packed, ticket: u64) -> *mut u8 {
+fn note_in_turn(record: Packed) -> *mut u8 {
     // SAFETY: the buffer is this thread's and mapped as long as the recording lives, and `append` has just returned
-    // `Far`.
-    unsafe { (*own_buffer()).append_far(record, ticket) };
+    // `TurnOver`.
+    unsafe { (*own_buffer()).append_in_turn(record) };
     end_writing(at_rest());
     block_of(record)
 }

@@ -42,7 +42,7 @@ impl Contents {
         let mut at = 0;
         while at < buffer.count() {
             let entry = buffer.entry(at).unwrap();
-            self.refused += u64::from(matches!(entry, Entry::Call { record, .. } if record.call == Call::Failed));
+            self.refused += u64::from(matches!(entry, Entry::Call(record) if record.call == Call::Failed));
             at += entry.slots();
         }
     }

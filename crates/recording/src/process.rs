@@ -229,7 +229,7 @@ fn read_until(source: &mut Source, translation: &mut Translation, stop: &AtomicB
         if !over && stop.load(Ordering::Acquire) {
             // The stream drains soon: each thread adds at most one buffer to what is there now.
             source.close();
-            while translation.read(source, over)? {}
+            while translation.read(source)? {}
             return Ok(Ending::Stopped);
         }
         let before = source.buffers_read();
@@ -251,7 +251,7 @@ fn read_until(source: &mut Source, translation: &mut Translation, stop: &AtomicB
 /// left for later: reading them one by one would move the lines of the caches to and fro between the two for each.
 fn read_buffers(source: &mut Source, translation: &mut Translation, over: bool) -> Result<bool> {
     let before = source.buffers_read();
-    Ok(translation.read(source, over)? && (over || source.buffers_read() > before))
+    Ok(translation.read(source)? && (over || source.buffers_read() > before))
 }
 
 /// Writes the events of the last second, so that no more than these are lost if this command is killed.

@@ -4,14 +4,13 @@ use core::cell::UnsafeCell;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use heapwright_os::{
-    Mapping, Place, Usage, copy_stack, has_thread, here, is_single_threaded, prefetch_to_write, thread_id,
-};
+use heapwright_os::{Mapping, Place, Usage, copy_stack, has_thread, here, prefetch_to_write, thread_id};
 
 use crate::paths::{Followed, PATH, PYTHON, Paths, RecentRules};
-use crate::record::{CALLS_HEAD, Entry, MAPPING_HEAD, Packed, SLOT, STACK_HEAD, TICKETS, USAGE_SLOTS};
+use crate::record::{CALLS_HEAD, Entry, MAPPING_HEAD, Packed, SLOT, STACK_HEAD, USAGE_SLOTS};
 use crate::run::{Run, Slot};
 use crate::sampler::Sampler;
+use crate::turns;
 
 /// The length of a buffer in bytes.
 pub const BUFFER: usize = 64 << 10;
@@ -22,7 +21,7 @@ pub const STACK: usize = 8 << 10;
 /// The number of slots of a buffer.
 pub const SLOTS: u32 = ((BUFFER - 64 - size_of::<RecentRules>()) / SLOT) as u32;
 
-/// The maximum number of slots that one call takes: a time, a base, and its record.
+/// The maximum number of slots that one call takes: a time, a turn, and its record.
 pub(crate) const LARGEST_CALL: u32 = 3;
 
 /// The maximum number of slots that a call takes without its time.
@@ -33,6 +32,10 @@ const END: u32 = SLOTS - UNTIMED_CALL + 1;
 
 /// The number of slots by which the cache lines that will be written to are loaded ahead: four lines.
 const AHEAD: u32 = 16;
+
+/// The most slots that calls of a turn take while several threads write: so much may the order of calls for different
+/// blocks differ from the order in which they were made.
+const TURN: u32 = 64;
 
 /// The average number of slots between two stops. Each distance is random, from half to one and a half of this, so that
 /// a periodic program cannot align with the stops.
@@ -58,15 +61,6 @@ pub struct PythonName {
 
 /// The owner of a buffer that is used behind the lock.
 const NO_OWNER: u32 = 0;
-
-/// A counter in cache lines of its own (processors fetch two at a time): threads that take turns at it would lose what
-/// lies beside it with each turn.
-#[repr(align(128))]
-struct Counter(AtomicU64);
-
-/// The next ticket. The first one is further from the initial base, 0, than a record can express: so every buffer
-/// begins with a base.
-static TICKET: Counter = Counter(AtomicU64::new(2 * TICKETS));
 
 /// The entry of a mapping.
 pub(crate) fn entry_of(mapping: &Mapping<'_>) -> Entry {
@@ -100,14 +94,16 @@ pub enum State {
 pub struct Buffer {
     count: AtomicU32,
     state: AtomicU32,
-    base: AtomicU64,
+    /// The number of the present turn.
+    turn: AtomicU64,
     thread: AtomicU32,
     /// The system's number of the thread that writes, or [`NO_OWNER`].
     owner: AtomicU32,
     sampler: Sampler,
     /// The count at which the writer stops.
     stop: AtomicU32,
-    _unused: u32,
+    /// The count at which the present turn began.
+    turned: AtomicU32,
     /// Used by the writer only.
     recent: RecentRules,
     slots: [Slot; SLOTS as usize],
@@ -119,23 +115,6 @@ const _: () = assert!(PATH * 8 <= STACK);
 // SAFETY: everything that changes is atomic, except the slots. Slots below `count` do not change until the buffer is
 // reused, and only one writer accesses the others.
 unsafe impl Sync for Buffer {}
-
-/// Returns the ticket that the next call will take.
-pub(crate) fn next_ticket() -> u64 {
-    TICKET.0.load(Ordering::Relaxed)
-}
-
-/// Takes the next ticket. Each is taken once, and a call that happens after another one has a higher ticket.
-#[inline(always)]
-fn take_ticket() -> u64 {
-    if is_single_threaded() {
-        let ticket = TICKET.0.load(Ordering::Relaxed);
-        TICKET.0.store(ticket + 1, Ordering::Relaxed);
-        ticket
-    } else {
-        TICKET.0.fetch_add(1, Ordering::Relaxed)
-    }
-}
 
 impl Buffer {
     /// Returns the number of complete slots. Their contents are visible after this load.
@@ -163,13 +142,11 @@ impl Buffer {
         Entry::from_words(unsafe { slot.get().read() })
     }
 
-    /// Returns the run of calls in the slots `range`, which is below [`Buffer::count`], whose first ticket is at this
-    /// distance from the base.
+    /// Returns the run of calls that begins with the slots `range`, which is below [`Buffer::count`].
     #[inline]
     #[must_use]
-    pub fn run(&self, range: Range<u32>, since_base: u64) -> Run<'_> {
-        let slots = self.slots.get(range.start as usize..range.end as usize).unwrap_or_default();
-        Run::of(slots, since_base)
+    pub fn run(&self, range: Range<u32>) -> Run<'_> {
+        Run::of(self.slots.get(range.start as usize..range.end as usize).unwrap_or_default())
     }
 
     /// Marks a full buffer as read to its end, so that the process may reuse it.
@@ -177,7 +154,7 @@ impl Buffer {
         self.state.store(State::Free as u32, Ordering::Release);
     }
 
-    /// Adds a call, with the next ticket, unless the buffer is at a stop.
+    /// Adds a call to the present turn, unless that is over, or the buffer is at a stop.
     ///
     /// # Safety
     /// The buffer is open. The calling thread is its owner and not inside another call of this function; or the buffer
@@ -195,32 +172,45 @@ impl Buffer {
     /// Adds a call behind `count` slots, as [`Buffer::append`], which has checked that there is room.
     #[inline(always)]
     fn append_behind(&self, count: u32, record: Packed) -> Appended {
-        let ticket = take_ticket();
-        let since_base = ticket.wrapping_sub(self.base.load(Ordering::Relaxed));
-        if since_base >= TICKETS {
-            return Appended::Far { ticket };
+        if turns::are_several() && !self.goes_on(count, record) {
+            return Appended::TurnOver;
         }
-        self.put(count, record.to_words(since_base));
+        self.put(count, record.to_words());
         // The collector has read the buffer that was here before: its processor has the lines.
         prefetch_to_write(self.slot(count + AHEAD).cast());
         self.count.store(count + 1, Ordering::Release);
         Appended::Yes
     }
 
-    /// Adds a call whose ticket is far from the buffer's base.
+    /// Whether the present turn goes on with a call behind `count` slots, which it is marked for then. Only to be asked
+    /// while several threads write.
+    #[inline(always)]
+    fn goes_on(&self, count: u32, record: Packed) -> bool {
+        count.wrapping_sub(self.turned.load(Ordering::Relaxed)) < TURN
+            && turns::mark(record.address(), self.turn.load(Ordering::Relaxed))
+    }
+
+    /// Adds a call with which a turn begins. There is room for it.
     ///
     /// # Safety
-    /// As for [`Buffer::append`], which has returned [`Appended::Far`].
-    pub unsafe fn append_far(&self, record: Packed, ticket: u64) {
+    /// As for [`Buffer::append`], which has returned [`Appended::TurnOver`].
+    pub unsafe fn append_in_turn(&self, record: Packed) {
         let count = self.count.load(Ordering::Relaxed);
-        self.base.store(ticket, Ordering::Relaxed);
-        self.put(count, Entry::Base(ticket).to_words());
-        self.put(count + 1, record.to_words(0));
+        self.put_turn(count, turns::begin_at(record.address()));
+        self.put(count + 1, record.to_words());
         self.count.store(count + 2, Ordering::Release);
     }
 
-    /// Adds a call, with the next ticket, and with its time if there is one. Returns `false` and takes no ticket when
-    /// there is no room.
+    /// Puts the beginning of a turn into the slot behind `count` others.
+    fn put_turn(&self, count: u32, turn: u64) {
+        self.put(count, Entry::Turn(turn).to_words());
+        self.turn.store(turn, Ordering::Relaxed);
+        self.turned.store(count, Ordering::Relaxed);
+    }
+
+    /// Adds a call, with its time if there is one. While several threads write, one with a time begins a turn: the most
+    /// important calls, those for long blocks, have times, and are recorded in their order. Returns `false` when there
+    /// is no room.
     ///
     /// # Safety
     /// As for [`Buffer::append`].
@@ -234,10 +224,10 @@ impl Buffer {
             self.put(count, Entry::Time(ticks).to_words());
             self.count.store(count + 1, Ordering::Release);
         }
-        let count = self.count.load(Ordering::Relaxed);
-        if let Appended::Far { ticket } = self.append_behind(count, record) {
-            // SAFETY: the caller may write to this buffer, as this function requires, and `append` has returned `Far`.
-            unsafe { self.append_far(record, ticket) };
+        let begins_turn = ticks.is_some() && turns::are_several();
+        if begins_turn || self.append_behind(self.count.load(Ordering::Relaxed), record) == Appended::TurnOver {
+            // SAFETY: the caller may write to this buffer, as this function requires.
+            unsafe { self.append_in_turn(record) };
         }
         true
     }
@@ -508,6 +498,13 @@ impl Buffer {
         self.count.store(count + 1, Ordering::Release);
     }
 
+    /// Begins a turn. There must be room, and the caller may write to the buffer, as [`Buffer::append`] requires.
+    fn begin_turn(&self) {
+        let count = self.count.load(Ordering::Relaxed);
+        self.put_turn(count, turns::begin());
+        self.count.store(count + 1, Ordering::Release);
+    }
+
     /// Returns the thread of the entries that are added.
     pub(crate) fn thread(&self) -> u32 {
         self.thread.load(Ordering::Relaxed)
@@ -536,17 +533,18 @@ impl Buffer {
         self.owner.store(thread_id(), Ordering::Relaxed);
         self.sampler.begin(thread);
         self.set_thread(thread);
+        self.begin_turn();
     }
 
     /// Opens a free buffer, for the calling thread or for use behind the lock.
     pub(crate) fn begin(&self, thread: u32, owner_kind: Owner) {
         let owner = if owner_kind == Owner::CallingThread { thread_id() } else { NO_OWNER };
         self.owner.store(owner, Ordering::Relaxed);
-        self.base.store(0, Ordering::Relaxed);
         self.count.store(0, Ordering::Relaxed);
         self.stop.store(END, Ordering::Relaxed);
         self.sampler.begin(thread);
         self.set_thread(thread);
+        self.begin_turn();
         self.state.store(State::Open as u32, Ordering::Release);
     }
 
@@ -562,13 +560,10 @@ impl Buffer {
 pub enum Appended {
     /// The call was added.
     Yes,
-    /// The buffer is at a stop, or full. No ticket was taken. Call [`Buffer::pass_stop`].
+    /// The buffer is at a stop, or full. Call [`Buffer::pass_stop`].
     Stop,
-    /// The call has taken this ticket and needs another base: call [`Buffer::append_far`].
-    Far {
-        /// The ticket.
-        ticket: u64,
-    },
+    /// The call is the first of a turn: call [`Buffer::append_in_turn`].
+    TurnOver,
 }
 
 /// The owner of a buffer.

@@ -8,7 +8,7 @@ use heapwright_os::{Identity, Usage, now_nanoseconds, own_usage, pid_namespace, 
 pub const MAGIC: [u8; 8] = *b"hwstream";
 
 /// The version of the layout of streams. Both sides come from one build; other versions are refused.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 
 /// The maximum number of buffers of a stream.
 pub const BUFFERS: u32 = 8192;
@@ -35,8 +35,6 @@ pub struct Header {
     pub parent: u32,
     /// Not 0 in the child of a `fork`, which has its parent's blocks.
     pub forked: u32,
-    /// The ticket of the first call.
-    pub first_ticket: u64,
     /// The time at which the recording began, in [`heapwright_os::ticks`].
     pub first_ticks: u64,
     /// The same time, in [`heapwright_os::now_nanoseconds`].
@@ -58,8 +56,10 @@ pub struct Header {
 struct Written {
     /// Number of buffers that were opened.
     begun: AtomicU64,
-    /// The ticket at which the recording ended.
+    /// The turn at which the recording ended.
     end: AtomicU64,
+    /// How often the process has asked that all calls be read.
+    asked: AtomicU64,
     lost: AtomicU64,
     stackless: AtomicU64,
     failure: AtomicI32,
@@ -140,8 +140,8 @@ pub struct Last {
 struct Read {
     /// Number of buffers that were read to their ends.
     freed: AtomicU64,
-    /// The ticket up to which all calls were read.
-    passed: AtomicU64,
+    /// Up to which [`Written::asked`] all calls were read that preceded it.
+    answered: AtomicU64,
     closed: AtomicU32,
 }
 
@@ -150,7 +150,7 @@ const _: () = assert!(size_of::<Header>() <= 36 << 10);
 impl Header {
     /// A header of the calling process, which has not recorded any call.
     #[must_use]
-    pub fn new(process: u64, parent: u32, forked: u32, buffers_at: u32, first_ticket: u64) -> Header {
+    pub fn new(process: u64, parent: u32, forked: u32, buffers_at: u32) -> Header {
         Header {
             magic: MAGIC,
             version: VERSION,
@@ -160,7 +160,6 @@ impl Header {
             namespace: pid_namespace().unwrap_or(0),
             parent,
             forked,
-            first_ticket,
             first_ticks: ticks(),
             first_nanoseconds: now_nanoseconds(),
             first_usage: own_usage().unwrap_or_default(),
@@ -168,6 +167,7 @@ impl Header {
             written: Written {
                 begun: AtomicU64::new(0),
                 end: AtomicU64::new(u64::MAX),
+                asked: AtomicU64::new(0),
                 lost: AtomicU64::new(0),
                 stackless: AtomicU64::new(0),
                 failure: AtomicI32::new(0),
@@ -220,7 +220,7 @@ impl Header {
         self.written.begun.store(number + 1, Ordering::Release);
     }
 
-    /// Returns the ticket at which the recording ended: calls with it or later ones do not count.
+    /// Returns the number of the turn at which the recording ended: calls of it and of later ones do not count.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.written.end.load(Ordering::Acquire)
@@ -232,9 +232,9 @@ impl Header {
         Some(self.written.failure.load(Ordering::Acquire)).filter(|&failure| failure != 0)
     }
 
-    pub(crate) fn end_at(&self, ticket: u64, error: i32) {
+    pub(crate) fn end_at(&self, turn: u64, error: i32) {
         self.written.failure.store(error, Ordering::Release);
-        self.written.end.store(ticket, Ordering::Release);
+        self.written.end.store(turn, Ordering::Release);
     }
 
     /// Returns the number of lost calls: those after the recording had ended, which are in no buffer.
@@ -366,15 +366,27 @@ impl Header {
         self.read.freed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns whether the collector has read the calls with all lower tickets.
+    /// Asks the collector to read all calls that precede this one; returns the number of the question.
     #[must_use]
-    pub fn has_passed(&self, ticket: u64) -> bool {
-        self.read.passed.load(Ordering::Acquire) >= ticket
+    pub fn ask(&self) -> u64 {
+        self.written.asked.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// Notes that the collector has read the calls with all lower tickets.
-    pub fn set_passed(&self, ticket: u64) {
-        self.read.passed.store(ticket, Ordering::Release);
+    /// Returns the number of the latest question. What its process recorded before is visible after this load.
+    #[must_use]
+    pub fn asked(&self) -> u64 {
+        self.written.asked.load(Ordering::Acquire)
+    }
+
+    /// Returns whether the collector has answered this question.
+    #[must_use]
+    pub fn is_answered(&self, question: u64) -> bool {
+        self.read.answered.load(Ordering::Acquire) >= question
+    }
+
+    /// Notes that the collector has read all calls that preceded this question.
+    pub fn answer(&self, question: u64) {
+        self.read.answered.store(question, Ordering::Release);
     }
 
     /// Whether the collector has closed the stream.
@@ -396,7 +408,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "there is no /proc")]
     fn the_end_and_the_timed_calls_are_read_as_they_were_written() {
-        let header = Header::new(1, 2, 0, 3, 4);
+        let header = Header::new(1, 2, 0, 3);
         assert!(header.first_usage.resident > 0 && header.first_usage.nanoseconds >= header.first_nanoseconds);
         assert_eq!((header.last(), header.timed(Timed::Long)), (None, (0, 0)));
         let usage = Usage { nanoseconds: 1, resident: 2, faults: 3, processor_nanoseconds: 4 };

@@ -6,10 +6,14 @@
 //! records up to [`Buffer::count`] whatever happens to the process, also after `kill -9`. A full buffer is reused when
 //! the collector has read it, so that the file grows only when the process is ahead of the collector.
 //!
-//! Tickets, numbers from one counter, order all calls. A free takes its ticket before the real call, an allocation
-//! after it, and a `realloc` is two records around it. So no address appears as allocated before it appears as freed.
-//! The collector takes the record with the next ticket from any buffer, and waits for it when a thread has taken the
-//! ticket and not yet written the record. When the process is dead, missing tickets are skipped.
+//! The calls of a thread come in turns, numbered by one counter (`turns`). A call that happens after another thread's
+//! call for the same block is in a turn with a higher number; nothing else of several threads is in order beyond some 64
+//! slots, except calls with times, which are those for long blocks. A free is recorded before the real call, an
+//! allocation after it, and a `realloc` is two records around it. So no address appears as allocated before it appears
+//! as freed.
+//!
+//! The collector takes the calls of the lowest turn that it has seen, when it has looked at all buffers since it saw
+//! them. What precedes a call was recorded before it: nothing needs to be waited for, whatever becomes of a thread.
 //!
 //! Buffers of threads have [stops](Buffer::pass_stop), at random distances of some 512 slots, which cost nothing
 //! between them: the call after each is timed. At the end of a buffer a thread also records what the process
@@ -20,7 +24,7 @@
 //!
 //! When stacks are recorded, a stream has a table of [`Paths`] as well.
 //!
-//! From the bottom up: [`Record`], [`Run`], [`Paths`], [`Buffer`], [`Header`], `StreamPath`, [`Recording`] (the
+//! From the bottom up: `turns`, [`Record`], [`Run`], [`Paths`], [`Buffer`], [`Header`], `StreamPath`, [`Recording`] (the
 //! process's side).
 #![no_std]
 
@@ -36,6 +40,7 @@ mod recording;
 mod run;
 mod sampler;
 mod stream_path;
+mod turns;
 
 pub use buffer::{Appended, BUFFER, Buffer, PythonName, SLOTS, STACK, Stack, State};
 pub use header::{BUFFERS, Header, Last, MAGIC, Timed, VERSION};

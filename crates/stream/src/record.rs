@@ -67,18 +67,12 @@ pub(crate) const CALLS_HEAD: u32 = 1;
 /// Number of slots of what the process uses.
 pub(crate) const USAGE_SLOTS: u32 = 2;
 
-/// The limit of a ticket's distance from its buffer's base.
-pub(crate) const TICKETS: u64 = 1 << 20;
-
-/// A distance of one in a slot, above the address.
-pub(crate) const TICKET: u64 = 1 << 44;
-
 pub(crate) const MALLOC: u64 = Call::Malloc as u64;
 pub(crate) const FREE: u64 = Call::Free as u64;
 const RESIZE_BEGINS: u64 = Call::ResizeBegins as u64;
 const RESIZE_ENDS: u64 = Call::ResizeEnds as u64;
 const RESIDENT: u64 = Call::Resident as u64;
-const BASE: u64 = 8;
+const TURN: u64 = 8;
 const THREAD: u64 = 9;
 const TIME: u64 = 10;
 const STACK: u64 = 11;
@@ -91,9 +85,9 @@ const MOST_UNMAPPED: u64 = (1 << 56) - 1;
 
 impl Record {
     const LARGEST: u64 = (1 << 54) - 1;
-    const ADDRESS: u64 = TICKET - 1;
+    const ADDRESS: u64 = !15;
 
-    /// Returns the record as it is stored, without its ticket.
+    /// Returns the record as it is stored.
     #[inline(always)]
     #[must_use]
     pub const fn packed(self) -> Packed {
@@ -111,17 +105,16 @@ pub struct Packed {
 }
 
 impl Record {
-    /// Returns the call that these words of a slot are, and the distance of its ticket from the base; `None` when they
-    /// are another entry.
+    /// Returns the call that these words of a slot are; `None` when they are another entry.
     #[inline(always)]
-    pub(crate) fn from_words([what, more]: [u64; 2]) -> Option<(Record, u64)> {
+    pub(crate) fn from_words([what, more]: [u64; 2]) -> Option<Record> {
         let call = match what >> 60 {
             FREE => Call::Free,
             MALLOC => Call::Malloc,
             number => Call::from_number(number)?,
         };
         let (log2_align, size) = ((what >> 54 & 63) as u8, what & Record::LARGEST);
-        Some((Record { call, log2_align, size, address: (more & Record::ADDRESS) << 4 }, more / TICKET))
+        Some(Record { call, log2_align, size, address: more & Record::ADDRESS })
     }
 }
 
@@ -154,19 +147,19 @@ impl Packed {
         self.what >> 60 == RESIZE_ENDS
     }
 
-    /// Returns the words of the record with its ticket.
+    /// Returns the words of the record.
     #[inline(always)]
-    pub(crate) const fn to_words(self, since_base: u64) -> [u64; 2] {
-        [self.what, self.address >> 4 & Record::ADDRESS | (since_base * TICKET)]
+    pub(crate) const fn to_words(self) -> [u64; 2] {
+        [self.what, self.address]
     }
 }
 
 /// An entry of a buffer.
 ///
 /// ```text
-/// bit 63       60 59          54 53            0      63         44 43             0
-///     call        log2 of align  size                 ticket - base address / 16
-///     8 (base)    0                                   ticket
+/// bit 63       60 59          54 53            0      63                           0
+///     call        log2 of align  size                 address
+///     8 (turn)    0                                   number
 ///     9 (thread)  0                                   number
 ///     10 (time)   0                                   ticks
 ///     11 (stack)  length of the copy in bytes         instruction
@@ -188,21 +181,16 @@ impl Packed {
 /// ```
 /// use heapwright_stream::{Call, Entry, Record};
 /// let record = Record { call: Call::Malloc, log2_align: 4, size: 100, address: 0x7f00_1234_5670 };
-/// let entry = Entry::Call { record, since_base: 7 };
+/// let entry = Entry::Call(record);
 /// assert_eq!(Entry::from_words(entry.to_words()), Some(entry));
 /// assert_eq!(Entry::from_words([0, 0]), None);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A call, and its ticket as a distance from the base; below 2²⁰.
-    Call {
-        /// The call.
-        record: Record,
-        /// The distance of its ticket from the base.
-        since_base: u64,
-    },
-    /// The base of the entries that follow in this buffer: a ticket.
-    Base(u64),
+    /// A call.
+    Call(Record),
+    /// The beginning of a turn in this buffer, by its number: see [`Appended`](crate::Appended).
+    Turn(u64),
     /// The thread of the entries that follow in this buffer.
     Thread(u32),
     /// The time at which the next call in this buffer was recorded, in [`heapwright_os::ticks`].
@@ -262,15 +250,10 @@ pub enum Entry {
     },
 }
 
-/// Returns the call of `malloc` or `free` with this ticket, in the place that it has in a slot, that these words of a
-/// slot are, with its number; `None` when they are another entry.
+/// Returns the call of `malloc` or `free` that these words of a slot are, with its number; `None` when they are another
+/// entry.
 #[inline(always)]
-pub(crate) fn usual_call([what, more]: [u64; 2], ticket: u64) -> Option<(u64, Record)> {
-    // Nothing is left of the ticket if it is this one.
-    let granule = more ^ ticket;
-    if granule > Record::ADDRESS {
-        return None;
-    }
+pub(crate) fn usual_call([what, more]: [u64; 2]) -> Option<(u64, Record)> {
     let number = what >> 60;
     let call = match number {
         FREE => Call::Free,
@@ -278,7 +261,7 @@ pub(crate) fn usual_call([what, more]: [u64; 2], ticket: u64) -> Option<(u64, Re
         _ => return None,
     };
     let (log2_align, size) = ((what >> 54 & 63) as u8, what & Record::LARGEST);
-    Some((number, Record { call, log2_align, size, address: granule << 4 }))
+    Some((number, Record { call, log2_align, size, address: more & Record::ADDRESS }))
 }
 
 /// Returns the number of the path that these words of a slot are; `None` when they are another entry.
@@ -306,8 +289,8 @@ impl Entry {
     #[must_use]
     pub const fn to_words(self) -> [u64; 2] {
         match self {
-            Entry::Call { record, since_base } => record.packed().to_words(since_base),
-            Entry::Base(ticket) => [BASE << 60, ticket],
+            Entry::Call(record) => record.packed().to_words(),
+            Entry::Turn(number) => [TURN << 60, number],
             Entry::Thread(number) => [THREAD << 60, number as u64],
             Entry::Time(ticks) => [TIME << 60, ticks],
             Entry::Stack { length, instruction } => [STACK << 60 | length as u64, instruction],
@@ -331,7 +314,7 @@ impl Entry {
     #[must_use]
     pub fn from_words([what, more]: [u64; 2]) -> Option<Entry> {
         Some(match what >> 60 {
-            BASE => Entry::Base(more),
+            TURN => Entry::Turn(more),
             THREAD => Entry::Thread(more as u32),
             TIME => Entry::Time(more),
             STACK => Entry::Stack { length: what as u32, instruction: more },
@@ -349,10 +332,7 @@ impl Entry {
                 _ => return None,
             },
             USAGE => Entry::Usage { resident: what & MOST_RESIDENT, nanoseconds: more },
-            _ => {
-                let (record, since_base) = Record::from_words([what, more])?;
-                Entry::Call { record, since_base }
-            }
+            _ => Entry::Call(Record::from_words([what, more])?),
         })
     }
 }

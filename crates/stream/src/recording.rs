@@ -16,6 +16,7 @@ use crate::owners::Owners;
 use crate::paths::Paths;
 use crate::record::Packed;
 use crate::stream_path::{PATH_LENGTH, StreamPath};
+use crate::turns;
 
 /// The maximum number of buffers by which the file grows at once; it doubles until then.
 const STEP: u32 = 64;
@@ -81,6 +82,9 @@ impl Recording {
     pub fn begin(directory: &CStr, origin: Origin, limits: Limits) -> Result<Recording, FileError> {
         let process = Identity::mine();
         let forked = u32::from(origin == Origin::Fork);
+        if origin == Origin::Fork {
+            turns::begin_alone();
+        }
         let in_pages = |bytes: usize| round_to_pages(bytes).unwrap_or(bytes);
         let paths_at = in_pages(size_of::<Header>());
         let buffers_at = if limits.has_paths { in_pages(paths_at + size_of::<Paths>()) } else { paths_at };
@@ -90,7 +94,7 @@ impl Recording {
             // no other process has it.
             unsafe {
                 let parent = parent_process_id();
-                let mut header = Header::new(process.word(), parent, forked, buffers_at as u32, buffer::next_ticket());
+                let mut header = Header::new(process.word(), parent, forked, buffers_at as u32);
                 header.paths_at = if limits.has_paths { paths_at as u32 } else { 0 };
                 start.write(header);
                 note_command(&mut *start.as_ptr());
@@ -151,12 +155,6 @@ impl Recording {
         (at != 0 && at < self.buffers_at).then(|| unsafe { self.file.base().add(at).cast().as_ref() })
     }
 
-    /// Returns the ticket that the next call will take.
-    #[must_use]
-    pub fn next_ticket(&self) -> u64 {
-        buffer::next_ticket()
-    }
-
     /// Whether the recording has ended: later calls are only counted.
     #[must_use]
     pub fn has_ended(&self) -> bool {
@@ -173,6 +171,9 @@ impl Recording {
             }
             None if self.owners.is_full() => return None,
             None => {
+                if self.owners.count() > 0 || self.shared.is_some() {
+                    turns::note_several();
+                }
                 let own = self.begin_buffer(thread, Owner::CallingThread)?;
                 self.owners.add(own);
                 self.place(own)
@@ -242,7 +243,7 @@ impl Recording {
         match self.shared.map(|buffer| unsafe { buffer.as_ref() }) {
             Some(buffer) if buffer.has_room_for(slots) => return self.shared,
             Some(buffer) => buffer.end(),
-            None => {}
+            None => turns::note_several(),
         }
         self.shared = self.begin_buffer(thread, Owner::Shared).map(|number| self.place(number));
         self.shared
@@ -361,12 +362,12 @@ impl Recording {
     #[cold]
     fn end(&mut self, reason: Reason) {
         self.ended = true;
-        let ticket = buffer::next_ticket();
+        let turn = turns::next();
         match reason {
             Reason::Closed => {}
-            Reason::Refused(error) => self.header().end_at(ticket, error.code()),
+            Reason::Refused(error) => self.header().end_at(turn, error.code()),
             Reason::CollectorGone => {
-                self.header().end_at(ticket, TIMED_OUT);
+                self.header().end_at(turn, TIMED_OUT);
                 // The collector, which would remove the file, does not run any more.
                 let _ = uncancelled(|| heapwright_os::unlink(self.path.as_c_string()));
             }

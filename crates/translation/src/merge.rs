@@ -1,17 +1,17 @@
-//! Merges the buffers of a process's threads into one sequence of calls, ordered by ticket.
+//! Merges the buffers of a process's threads into one sequence of calls, ordered by turn.
+//!
+//! A call that happens after another thread's call for the same block is in a turn with a higher number, and was
+//! recorded after that. So whatever precedes a call is there when the call is seen, and a look at another buffer *after*
+//! that finds it. Calls are therefore passed on in the order of their turns as far as they were seen before the last
+//! look at all buffers of which nothing is left.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::ops::Range;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use heapwright_stream::{Buffer, Entry, Mapping, Record, Run, SLOTS, Stack, State, Usage};
-
-/// How long to wait for a call whose ticket was taken when later calls are there. A thread that was preempted between
-/// two instructions resumes; one that a signal handler left by a long jump does not.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The error of a stream that cannot be decoded.
 pub const DAMAGED: &str = "the stream is damaged: the program has overwritten it";
@@ -121,7 +121,10 @@ struct Cursor {
     /// Number of slots that were complete at the last look. A look takes the line in which the process counts them from
     /// its cache, so that it is not done for each call.
     complete: u32,
-    base: u64,
+    /// The [`Merge::looks`] at which they were seen.
+    seen: u64,
+    /// The number of the turn of the next call.
+    turn: u64,
     thread: u32,
     /// The next call, if it has been found.
     call: Option<Record>,
@@ -144,25 +147,18 @@ struct Ahead {
 }
 
 /// Reading positions of all buffers of a stream. Memory: a few words per buffer.
+#[derive(Default)]
 pub struct Merge {
     /// Indexed by the buffer's number.
     cursors: Vec<Cursor>,
-    /// Buffers with a decoded next call, by its ticket.
+    /// Buffers with a decoded next call, by its turn.
     ready: BinaryHeap<Reverse<(u64, u32)>>,
     /// Buffers that had nothing more at the last look.
     waiting: Vec<u32>,
-    /// The ticket of the next call.
-    next: u64,
+    /// Number of looks at all the buffers that had nothing more.
+    looks: u64,
     /// Number of calls that were made after the recording had ended. They are passed to nobody.
     late: u64,
-    /// Since when this call has been missing while later ones are there.
-    stuck: Option<Instant>,
-}
-
-/// The counts of a [`Merge`] that reading changes.
-struct Progress<'m> {
-    next: &'m mut u64,
-    late: &'m mut u64,
 }
 
 /// Access to the buffers.
@@ -174,12 +170,6 @@ pub trait Buffers {
 }
 
 impl Merge {
-    /// Creates a merge whose first call has ticket `first`.
-    pub fn from(first: u64) -> Merge {
-        let (cursors, ready, waiting) = (Vec::new(), BinaryHeap::new(), Vec::new());
-        Merge { cursors, ready, waiting, next: first, late: 0, stuck: None }
-    }
-
     /// Adds a buffer that a thread has begun.
     pub fn add(&mut self, buffer: u32) {
         let index = buffer as usize;
@@ -195,61 +185,26 @@ impl Merge {
         self.late
     }
 
-    /// Returns the ticket of the next call.
-    pub fn next(&self) -> u64 {
-        self.next
+    /// Returns the number of looks so far.
+    pub fn looks(&self) -> u64 {
+        self.looks
     }
 
-    /// Passes the next calls whose tickets are below `end` to `sink`, up to a few thousand. Returns whether there were
-    /// any calls.
-    pub fn read(&mut self, buffers: &impl Buffers, end: u64, sink: &mut impl Sink) -> Result<bool> {
-        self.look_again(buffers, sink)?;
-        let mut any = false;
-        while let Some(mut first) = self.ready.peek_mut() {
-            let Reverse((ticket, number)) = *first;
-            if ticket > self.next {
-                break;
-            }
-            any = true;
-            let progress = Progress { next: &mut self.next, late: &mut self.late };
-            match self.cursors[number as usize].read_run(buffers.buffer(number), ticket, end, progress, sink)? {
-                Some(following) => *first = Reverse((following, number)),
-                None => {
-                    PeekMut::pop(first);
-                    self.waiting.push(number);
-                }
-            }
-        }
-        self.stuck = if any || self.ready.is_empty() { None } else { self.stuck.or_else(|| Some(Instant::now())) };
-        Ok(any)
+    /// Returns whether all calls have been passed on that were seen at this look, or before.
+    pub fn has_passed(&self, look: u64) -> bool {
+        self.ready.iter().all(|&Reverse((_, number))| self.cursors[number as usize].seen > look)
     }
 
-    /// Skips tickets that no thread wrote, if there are any, and returns whether it did. They are `lost` when the
-    /// process is dead.
-    pub fn pass_over(&mut self, lost: bool) -> bool {
-        if !lost && self.stuck.is_none_or(|since| since.elapsed() < PATIENCE) {
-            return false;
-        }
-        let Some(&Reverse((ticket, _))) = self.ready.peek() else { return false };
-        self.next = self.next.max(ticket);
-        self.stuck = None;
-        true
-    }
-
-    /// Looks again at the buffers that had nothing.
-    fn look_again(&mut self, buffers: &impl Buffers, sink: &mut impl Sink) -> Result<()> {
+    /// Looks at the buffers of which nothing is left.
+    pub fn look(&mut self, buffers: &impl Buffers, sink: &mut impl Sink) -> Result<()> {
+        self.looks += 1;
         let mut at = 0;
         while at < self.waiting.len() {
             let number = self.waiting[at];
-            let buffer = buffers.buffer(number);
-            // Loaded first: nothing is added after this state.
-            let over = buffer.state() == State::Full;
-            let cursor = &mut self.cursors[number as usize];
-            cursor.complete = buffer.count().min(SLOTS);
-            match cursor.next(buffer, sink)? {
-                Some(ticket) => self.ready.push(Reverse((ticket, number))),
-                None if over => buffers.release(number),
-                None => {
+            match self.cursors[number as usize].look(buffers.buffer(number), self.looks, sink)? {
+                Found::Call(turn) => self.ready.push(Reverse((turn, number))),
+                Found::End => buffers.release(number),
+                Found::Nothing => {
                     at += 1;
                     continue;
                 }
@@ -258,62 +213,99 @@ impl Merge {
         }
         Ok(())
     }
+
+    /// Passes calls that were seen before the last look to `sink`; those of turn `end` and later ones are late. Returns
+    /// whether there are any calls, passed or seen. All buffers have been [added](Merge::add) that were begun when those
+    /// calls were seen.
+    pub fn read(&mut self, buffers: &impl Buffers, end: u64, sink: &mut impl Sink) -> Result<bool> {
+        let mut any = false;
+        while let Some(mut first) = self.ready.peek_mut() {
+            let Reverse((_, number)) = *first;
+            let (buffer, cursor) = (buffers.buffer(number), &mut self.cursors[number as usize]);
+            if cursor.seen == self.looks {
+                break;
+            }
+            any = true;
+            let mut found = cursor.read_turn(buffer, end, &mut self.late, sink)?;
+            if matches!(found, Found::Nothing) {
+                found = cursor.look(buffer, self.looks, sink)?;
+            }
+            match found {
+                Found::Call(turn) => *first = Reverse((turn, number)),
+                Found::End => {
+                    PeekMut::pop(first);
+                    buffers.release(number);
+                }
+                Found::Nothing => {
+                    PeekMut::pop(first);
+                    self.waiting.push(number);
+                }
+            }
+        }
+        Ok(any || !self.ready.is_empty())
+    }
+}
+
+/// What a look at a buffer finds.
+enum Found {
+    /// A call of this turn.
+    Call(u64),
+    /// Nothing more at present.
+    Nothing,
+    /// Nothing more, and there will be nothing more.
+    End,
 }
 
 impl Cursor {
-    /// Passes the call on that `next` found, with this ticket, and the calls that follow it here as long as they are
-    /// next. Returns the ticket of the one after them, if it is there.
-    fn read_run(
-        &mut self,
-        buffer: &Buffer,
-        mut ticket: u64,
-        end: u64,
-        progress: Progress<'_>,
-        sink: &mut impl Sink,
-    ) -> Result<Option<u64>> {
+    /// Looks how many slots of the buffer are complete, and finds the next call.
+    fn look(&mut self, buffer: &Buffer, look: u64, sink: &mut impl Sink) -> Result<Found> {
+        // Loaded first: nothing is added after this state.
+        let is_over = buffer.state() == State::Full;
+        (self.complete, self.seen) = (buffer.count().min(SLOTS), look);
+        Ok(match self.next(buffer, sink)? {
+            Found::Nothing if is_over => Found::End,
+            found => found,
+        })
+    }
+
+    /// Passes the call on that `next` found, and the other calls of its turn that are complete, unless they are late.
+    fn read_turn(&mut self, buffer: &Buffer, end: u64, late: &mut u64, sink: &mut impl Sink) -> Result<Found> {
+        let turn = self.turn;
         loop {
-            let passed = if ticket < end { self.pass_run(buffer, ticket..end, sink)? } else { 0 };
-            if passed > 0 {
-                ticket += passed;
-            } else {
-                if ticket < end {
-                    self.pass_on(buffer, sink)?;
-                } else {
-                    *progress.late += 1;
-                    self.pass_over();
-                }
-                ticket += 1;
+            if turn >= end {
+                *late += 1;
+                self.pass_over();
+            } else if !self.pass_run(buffer, sink)? {
+                self.pass_on(buffer, sink)?;
             }
-            *progress.next = (*progress.next).max(ticket);
             match self.next(buffer, sink)? {
-                Some(following) if following <= *progress.next => ticket = following,
-                following => return Ok(following),
+                Found::Call(following) if following == turn => {}
+                found => return Ok(found),
             }
         }
     }
 
-    /// Returns the ticket of the next call among the complete slots, if there is one. Passes whatever precedes it
-    /// to `sink`.
+    /// Finds the next call among the complete slots, if there is one. Passes whatever precedes it to `sink`.
     #[inline(always)]
-    fn next(&mut self, buffer: &Buffer, sink: &mut impl Sink) -> Result<Option<u64>> {
+    fn next(&mut self, buffer: &Buffer, sink: &mut impl Sink) -> Result<Found> {
         while self.read < self.complete {
             let entry = entry(buffer, self.read)?;
-            if let Entry::Call { record, since_base } = entry {
+            if let Entry::Call(record) = entry {
                 self.call = Some(record);
-                return Ok(Some(self.base.saturating_add(since_base)));
+                return Ok(Found::Call(self.turn));
             }
             self.note(buffer, entry, sink)?;
             self.read = self.read.saturating_add(entry.slots());
         }
-        Ok(None)
+        Ok(Found::Nothing)
     }
 
     /// Notes an entry that is no call, or passes it to `sink`.
     #[inline(never)]
     fn note(&mut self, buffer: &Buffer, entry: Entry, sink: &mut impl Sink) -> Result<()> {
         match entry {
-            Entry::Call { .. } => {}
-            Entry::Base(base) => self.base = base,
+            Entry::Call(_) => {}
+            Entry::Turn(turn) => self.turn = turn,
             Entry::Thread(thread) => self.thread = thread,
             Entry::Time(ticks) => self.ahead().ticks = Some(ticks),
             Entry::Path(_) | Entry::Calls { .. } => self.ahead().path = Some(self.read),
@@ -342,18 +334,17 @@ impl Cursor {
         sink.take_with(call, &self.ahead.take().unwrap_or_default().read(buffer)?)
     }
 
-    /// Passes calls on from the one that `next` found, whose ticket is the first of `tickets`, as long as they follow
-    /// one another. Returns their number: 0 when more is recorded of the first one than its path.
-    fn pass_run(&mut self, buffer: &Buffer, tickets: Range<u64>, sink: &mut impl Sink) -> Result<u64> {
-        let Some(since_base) = tickets.start.checked_sub(self.base).filter(|_| self.ahead.is_none()) else {
-            return Ok(0);
-        };
-        // No more slots than tickets, each of which takes a slot at least.
-        let most = tickets.end.saturating_sub(tickets.start).min(u64::from(SLOTS)) as u32;
-        let end = self.complete.min(self.read.saturating_add(most));
-        let rest = sink.take_run(self.thread, buffer.run(self.read..end, since_base))?;
-        self.read = end - rest.rest();
-        Ok(rest.since_base() - since_base)
+    /// Passes calls on from the one that `next` found, as long as they follow one another. Returns `false`, and has
+    /// passed none, when more is recorded of the first one than its path.
+    fn pass_run(&mut self, buffer: &Buffer, sink: &mut impl Sink) -> Result<bool> {
+        if self.ahead.is_some() {
+            return Ok(false);
+        }
+        let rest = sink.take_run(self.thread, buffer.run(self.read..self.complete))?;
+        let read = self.complete - rest.rest();
+        let has_passed = read > self.read;
+        self.read = read;
+        Ok(has_passed)
     }
 
     /// Passes over the call that `next` found.
@@ -379,3 +370,6 @@ impl Ahead {
 fn entry(buffer: &Buffer, number: u32) -> Result<Entry> {
     buffer.entry(number).context(DAMAGED)
 }
+
+#[cfg(test)]
+mod tests;

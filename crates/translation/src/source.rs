@@ -22,17 +22,18 @@ pub struct Source {
     begun: u64,
     /// Number of buffers that the file is long enough for.
     buffers: u32,
+    /// A question of the process that is not answered, and the look that found all that was recorded before.
+    asked: Option<(u64, u64)>,
+    /// The last question that is answered.
+    answered: u64,
 }
 
 impl Source {
     /// Opens the stream at `path`.
     pub fn open(path: &Path) -> Result<Source> {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
-        ensure!(file.metadata()?.len() >= size_of::<Header>() as u64, "it is too short");
-        let stream = Arc::new(Stream::over(file)?);
-        let merge = Merge::from(stream.header().first_ticket);
+        let stream = Arc::new(Stream::open(path)?);
         let producer = Producer::of(path, stream.clone());
-        Ok(Source { stream, producer, merge, begun: 0, buffers: 0 })
+        Ok(Source { stream, producer, merge: Merge::default(), begun: 0, buffers: 0, asked: None, answered: 0 })
     }
 
     /// Returns the header of the stream.
@@ -79,7 +80,7 @@ impl Source {
     /// Returns whether a call is in a buffer that has not been read to its end.
     pub fn has_calls(&self) -> bool {
         let is_call = |_: &Buffer, _, entry| match entry {
-            Entry::Call { .. } => ControlFlow::Break(()),
+            Entry::Call(_) => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         };
         self.stream.each_entry(is_call).is_break()
@@ -90,14 +91,32 @@ impl Source {
         self.header().close();
     }
 
-    /// Reads a batch of what is there now and passes it to `sink`. Returns whether there was anything. When the process
-    /// is `over`, records that it began and did not finish are skipped.
-    pub(crate) fn read(&mut self, over: bool, sink: &mut impl Sink) -> Result<bool> {
-        self.see_new_buffers()?;
+    /// Reads a batch of what is there now and passes it to `sink`. Returns whether there was anything.
+    pub(crate) fn read(&mut self, sink: &mut impl Sink) -> Result<bool> {
         let end = self.header().end();
+        let asked = self.header().asked();
+        self.look(sink)?;
+        if asked > self.answered {
+            self.asked.get_or_insert((asked, self.merge.looks()));
+        }
+        // Again, as what precedes a call may have been recorded behind the first look's back.
+        self.look(sink)?;
         let any = self.merge.read(&*self.stream, end, sink)?;
-        self.header().set_passed(self.merge.next());
-        Ok(any || self.merge.pass_over(over))
+        self.answer();
+        Ok(any)
+    }
+
+    fn look(&mut self, sink: &mut impl Sink) -> Result<()> {
+        self.see_new_buffers()?;
+        self.merge.look(&*self.stream, sink)
+    }
+
+    /// Answers the process's question if all calls were read that preceded it.
+    fn answer(&mut self) {
+        if let Some((question, _)) = self.asked.take_if(|&mut (_, look)| self.merge.has_passed(look)) {
+            self.answered = question;
+            self.header().answer(question);
+        }
     }
 
     fn see_new_buffers(&mut self) -> Result<()> {
@@ -159,6 +178,12 @@ pub struct Stream {
 }
 
 impl Stream {
+    pub(crate) fn open(path: &Path) -> Result<Stream> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        ensure!(file.metadata()?.len() >= size_of::<Header>() as u64, "it is too short");
+        Stream::over(file)
+    }
+
     fn over(file: File) -> Result<Stream> {
         /// Upper bound of the size of a header and a table of paths, for any page size.
         const HEADER: usize = 16 << 20;

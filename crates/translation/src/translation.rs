@@ -105,13 +105,12 @@ impl Translation {
         }
     }
 
-    /// Reads a batch of what is in a stream now and writes its events. Returns whether there was anything. When the
-    /// process is `over`, records that it began and did not finish are skipped.
+    /// Reads a batch of what is in a stream now and writes its events. Returns whether there was anything.
     ///
     /// # Errors
     /// When the stream is damaged or the trace cannot be written.
-    pub fn read(&mut self, source: &mut Source, over: bool) -> Result<bool> {
-        source.read(over, self)
+    pub fn read(&mut self, source: &mut Source) -> Result<bool> {
+        source.read(self)
     }
 
     /// Writes the calls of `malloc` and `free` with which a run begins, up to the first that is unusual: of another

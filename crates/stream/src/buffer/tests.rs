@@ -45,7 +45,7 @@ fn a_call_has_its_stack_as_long_as_there_is_room() {
         assert!(stack.bytes.windows(32).any(|bytes| bytes == marked.map(u64::to_le_bytes).as_flattened()));
     }
     let count = |wanted: fn(&Entry) -> bool| entries.iter().filter(|(_, entry)| wanted(entry)).count() as u64;
-    assert_eq!(count(|entry| matches!(entry, Entry::Call { .. })), calls);
+    assert_eq!(count(|entry| matches!(entry, Entry::Call(_))), calls);
     assert_eq!(count(|entry| matches!(entry, Entry::Time(_))), calls);
 }
 
@@ -71,7 +71,7 @@ fn unmapped_code_is_read_as_it_was_written() {
     // SAFETY: the buffer is open, and this thread is its owner.
     assert!(ranges.iter().all(|range| unsafe { buffer.add_unmapped(range) }));
     let written = ranges.map(|range| Entry::Unmapped { start: range.start as u64, length: range.len() as u64 });
-    assert_eq!(entries(&buffer)[1..].iter().map(|&(_, entry)| entry).collect::<Vec<_>>(), written);
+    assert_eq!(entries(&buffer)[2..].iter().map(|&(_, entry)| entry).collect::<Vec<_>>(), written);
     // SAFETY: the buffer is open, and this thread is its owner.
     assert!((0..SLOTS).any(|_| !unsafe { buffer.add_unmapped(&(1..2)) }), "there is no room at last");
 }
@@ -103,8 +103,8 @@ fn stops_are_half_a_thousand_slots_apart_on_average() {
                 // SAFETY: the buffer is open, and this thread is its owner.
                 match unsafe { buffer.append(RECORD.packed()) } {
                     Appended::Yes => {}
-                    // SAFETY: the buffer is open, this thread is its owner, and `append` has returned `Far`.
-                    Appended::Far { ticket } => unsafe { buffer.append_far(RECORD.packed(), ticket) },
+                    // SAFETY: the buffer is open, and this thread is its owner.
+                    Appended::TurnOver => unsafe { buffer.append_in_turn(RECORD.packed()) },
                     Appended::Stop => break,
                 }
             }

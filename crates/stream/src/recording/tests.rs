@@ -46,8 +46,8 @@ impl Thread {
         // SAFETY: the buffer is open, and this thread is its owner.
         match unsafe { own.append(record) } {
             Appended::Yes => {}
-            // SAFETY: the buffer is open, this thread is its owner, and `append` has returned `Far`.
-            Appended::Far { ticket } => unsafe { own.append_far(record, ticket) },
+            // SAFETY: the buffer is open, and this thread is its owner.
+            Appended::TurnOver => unsafe { own.append_in_turn(record) },
             Appended::Stop => {
                 // SAFETY: the buffer is open, and this thread is its owner.
                 if unsafe { !own.pass_stop() } {
@@ -63,14 +63,14 @@ fn begun(directory: &CStr, limits: Limits) -> Arc<Mutex<Recording>> {
     Arc::new(Mutex::new(Recording::begin(directory, Origin::Exec, limits).unwrap()))
 }
 
-/// All calls in a buffer by their tickets, with their threads.
+/// All calls in a buffer with their turns and threads.
 fn calls_in(buffer: &Buffer) -> Vec<(u64, u32, Record)> {
-    let (mut base, mut thread, mut calls) = (0, 0, Vec::new());
+    let (mut turn, mut thread, mut calls) = (0, 0, Vec::new());
     for number in 0..buffer.count() {
         match buffer.entry(number).unwrap() {
-            Entry::Base(ticket) => base = ticket,
+            Entry::Turn(number) => turn = number,
             Entry::Thread(number) => thread = number,
-            Entry::Call { record, since_base } => calls.push((base + since_base, thread, record)),
+            Entry::Call(record) => calls.push((turn, thread, record)),
             _ => {}
         }
     }
@@ -107,7 +107,7 @@ fn calls_come_in_order_through_many_buffers() {
 }
 
 #[test]
-fn threads_at_once_each_have_their_tickets() {
+fn threads_at_once_each_have_their_turns() {
     const COUNT: u64 = 50_000;
     let (path, text) = directory("threads");
     let recording = begun(&text, Limits::USUAL);
@@ -122,7 +122,9 @@ fn threads_at_once_each_have_their_tickets() {
     });
     let found = calls(&recording.lock().unwrap());
     assert_eq!(found.len() as u64, 4 * COUNT);
-    assert!(found.windows(2).all(|pair| pair[0].0 < pair[1].0), "a ticket was given twice");
+    for turn in found.chunk_by(|one, next| one.0 == next.0) {
+        assert!(turn.iter().all(|call| call.1 == turn[0].1), "turn {} is of two threads", turn[0].0);
+    }
     for number in 0..4 {
         let own = found.iter().filter(|call| call.1 == number).map(|call| call.2);
         assert!(own.eq((0..COUNT).map(record)));
@@ -167,7 +169,7 @@ fn a_thread_that_was_idle_for_long_goes_on_in_its_buffer() {
     let recording = begun(&text, Limits::USUAL);
     let (mut idle, mut busy) = (Thread::of(&recording, 1), Thread::of(&recording, 2));
     idle.append(record(1));
-    (0..crate::record::TICKETS + 10).for_each(|number| busy.append(record(number)));
+    (0..1_000_000).for_each(|number| busy.append(record(number)));
     idle.append(record(2));
     let found = calls(&recording.lock().unwrap());
     assert_eq!((found[0].1, found[0].2), (1, record(1)));

@@ -1,0 +1,100 @@
+//! The order of the calls of several threads.
+//!
+//! The calls of a thread come in *turns*: calls that follow one another in its buffer, with a number from one counter.
+//! A call that happens after another thread's call for the same block is in a turn with a higher number. Calls for
+//! different blocks have no such order: those of a turn may be in either order with those of another thread in the same
+//! time. A counter that each call takes a number from would order all calls, but threads would wait for one another at
+//! its cache line with each.
+//!
+//! That order needs a cell for each part of the address space, which has the latest turn with a call there. A thread
+//! goes on with its turn as long as no other thread has begun a later one for the same part:
+//!
+//! - A call is recorded only while the cell of its block has the number of its turn ([`mark`]), and a cell only grows.
+//! - So when a call happens after another thread's call for the same block, it has found the other's number or a higher
+//!   one in the cell, and turns are of one thread each: its own number is higher.
+//!
+//! While one thread alone writes, nothing is marked: a second one sets [`SEVERAL`] before it takes its first number,
+//! and a number that the first one takes afterwards shows it that.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The number of cells; a power of two.
+const CELLS: usize = 1 << 16;
+
+/// The binary logarithm of the number of cells in a cache line.
+const LOG2_LINE: u32 = 3;
+
+/// The binary logarithm of the bytes that a cell stands for. Other bytes, far away, have the same cell.
+const LOG2_PART: u32 = 16;
+
+/// A counter in cache lines of its own (processors fetch two at a time): threads that take turns at it would lose what
+/// lies beside it with each turn.
+#[repr(align(128))]
+struct Counter(AtomicU64);
+
+/// The number of the next turn.
+static NEXT: Counter = Counter(AtomicU64::new(1));
+
+/// Whether more than one buffer may be written to.
+static SEVERAL: AtomicBool = AtomicBool::new(false);
+
+/// The latest turn with a call in each part.
+static LATEST: [AtomicU64; CELLS] = [const { AtomicU64::new(0) }; CELLS];
+
+/// Returns the cell of an address. The eight parts of 512 KiB share a cache line.
+#[inline(always)]
+fn cell(address: u64) -> &'static AtomicU64 {
+    /// 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming, volume 3, section 6.4).
+    const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+    let part = address >> LOG2_PART;
+    let line = (part >> LOG2_LINE).wrapping_mul(MULTIPLIER) >> (u64::BITS + LOG2_LINE - CELLS.ilog2());
+    let within = part & ((1 << LOG2_LINE) - 1);
+    &LATEST[(line << LOG2_LINE | within) as usize % CELLS]
+}
+
+/// Whether more than one buffer may be written to: then calls are [marked](mark).
+#[inline(always)]
+pub(crate) fn are_several() -> bool {
+    SEVERAL.load(Ordering::Relaxed)
+}
+
+/// Notes that another buffer than the first will be written to. Called before a number is taken for it.
+pub(crate) fn note_several() {
+    SEVERAL.store(true, Ordering::Relaxed);
+}
+
+/// Begins anew with one buffer, when none is written to.
+pub(crate) fn begin_alone() {
+    SEVERAL.store(false, Ordering::Relaxed);
+}
+
+/// Returns the number that the next turn will have.
+pub(crate) fn next() -> u64 {
+    NEXT.0.load(Ordering::Relaxed)
+}
+
+/// Returns the number of a new turn that begins without a call.
+pub(crate) fn begin() -> u64 {
+    // What `note_several` has stored is visible to those who take a higher number.
+    NEXT.0.fetch_add(1, Ordering::AcqRel)
+}
+
+/// Returns the number of a new turn that begins with a call for the block at `address`.
+pub(crate) fn begin_at(address: u64) -> u64 {
+    loop {
+        let turn = begin();
+        // If not, another thread has begun a later one there: each attempt fails because one has succeeded.
+        if mark(address, turn) {
+            return turn;
+        }
+    }
+}
+
+/// Marks that there is a call for the block at `address` in this turn. Returns `false`, and there must not be, when
+/// another turn with a higher number had one nearby.
+#[inline(always)]
+pub(crate) fn mark(address: u64, turn: u64) -> bool {
+    let cell = cell(address);
+    // Orders nothing but the cell itself: see above.
+    cell.load(Ordering::Relaxed) == turn || cell.fetch_max(turn, Ordering::Relaxed) <= turn
+}
