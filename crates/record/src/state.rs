@@ -10,7 +10,7 @@ use heapwright_os::{
     set_second_thread_word, set_thread_word, sleep_for_a_millisecond, thread_number, thread_word, uncancelled,
     undisturbed,
 };
-use heapwright_stream::{Appended, Buffer, Call, Header, Limits, Origin, Packed, Record, Recording};
+use heapwright_stream::{Appended, Buffer, Call, Header, Limits, Origin, Packed, Record, Recording, note_forked};
 
 use crate::detail::{self, Detail, Kind};
 use crate::directory;
@@ -427,6 +427,7 @@ impl HeldAcrossForks for Forks {
     unsafe fn after_fork_in_child(state: &mut State) {
         set_thread_word(0);
         set_second_thread_word(0);
+        note_forked();
         ENDED.store(null_mut(), Ordering::Relaxed);
         system::detach();
         timing::detach();

@@ -33,9 +33,11 @@ const END: u32 = SLOTS - UNTIMED_CALL + 1;
 /// The number of slots by which the cache lines that will be written to are loaded ahead: four lines.
 const AHEAD: u32 = 16;
 
-/// The most slots that calls of a turn take while several threads write: so much may the order of calls for different
-/// blocks differ from the order in which they were made.
+/// The most slots that calls of a turn take while several threads write.
 const TURN: u32 = 64;
+
+/// A request of so many bytes begins a turn then, so that the calls of one are not for many bytes.
+const LARGE: u64 = 4096;
 
 /// The average number of slots between two stops. Each distance is random, from half to one and a half of this, so that
 /// a periodic program cannot align with the stops.
@@ -186,8 +188,11 @@ impl Buffer {
     /// while several threads write.
     #[inline(always)]
     fn goes_on(&self, count: u32, record: Packed) -> bool {
+        let turn = self.turn.load(Ordering::Relaxed);
         count.wrapping_sub(self.turned.load(Ordering::Relaxed)) < TURN
-            && turns::mark(record.address(), self.turn.load(Ordering::Relaxed))
+            && record.size() < LARGE
+            && !turns::is_over(turn)
+            && turns::mark(record.address(), turn)
     }
 
     /// Adds a call with which a turn begins. There is room for it.

@@ -50,6 +50,7 @@ pub use recording::{Limits, Origin, Recording};
 pub use run::{Run, Usual};
 pub use sampler::Sampler;
 pub use stream_path::PATH_LENGTH;
+pub use turns::note_forked;
 
 pub use heapwright_os::{Mapping, Place, Usage};
 

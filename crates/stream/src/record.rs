@@ -126,6 +126,12 @@ impl Packed {
         self.address
     }
 
+    /// The requested size; 0 if it is no request.
+    #[inline(always)]
+    pub(crate) const fn size(self) -> u64 {
+        self.what & Record::LARGEST
+    }
+
     /// Whether it is the result of a request for a block.
     #[inline(always)]
     #[must_use]

@@ -82,9 +82,6 @@ impl Recording {
     pub fn begin(directory: &CStr, origin: Origin, limits: Limits) -> Result<Recording, FileError> {
         let process = Identity::mine();
         let forked = u32::from(origin == Origin::Fork);
-        if origin == Origin::Fork {
-            turns::begin_alone();
-        }
         let in_pages = |bytes: usize| round_to_pages(bytes).unwrap_or(bytes);
         let paths_at = in_pages(size_of::<Header>());
         let buffers_at = if limits.has_paths { in_pages(paths_at + size_of::<Paths>()) } else { paths_at };

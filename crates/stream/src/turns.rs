@@ -3,8 +3,8 @@
 //! The calls of a thread come in *turns*: calls that follow one another in its buffer, with a number from one counter.
 //! A call that happens after another thread's call for the same block is in a turn with a higher number. Calls for
 //! different blocks have no such order: those of a turn may be in either order with those of another thread in the same
-//! time. A counter that each call takes a number from would order all calls, but threads would wait for one another at
-//! its cache line with each.
+//! time. Turns are short, and end when [`LATER`] others have begun, so that the time is. A counter that each call takes a
+//! number from would order all calls, but threads would wait for one another at its cache line with each.
 //!
 //! That order needs a cell for each part of the address space, which has the latest turn with a call there. A thread
 //! goes on with its turn as long as no other thread has begun a later one for the same part:
@@ -27,6 +27,10 @@ const LOG2_LINE: u32 = 3;
 /// The binary logarithm of the bytes that a cell stands for. Other bytes, far away, have the same cell.
 const LOG2_PART: u32 = 16;
 
+/// A turn ends when so many later ones have begun, or up to twice as many. Many more than threads that record at once:
+/// each of them begins a turn then.
+const LATER: u64 = 256;
+
 /// A counter in cache lines of its own (processors fetch two at a time): threads that take turns at it would lose what
 /// lies beside it with each turn.
 #[repr(align(128))]
@@ -35,11 +39,18 @@ struct Counter(AtomicU64);
 /// The number of the next turn.
 static NEXT: Counter = Counter(AtomicU64::new(1));
 
+/// The latest number of a turn that [`LATER`] divides, or an earlier one: turns before it are over.
+static OVER: Counter = Counter(AtomicU64::new(0));
+
 /// Whether more than one buffer may be written to.
 static SEVERAL: AtomicBool = AtomicBool::new(false);
 
+/// Cells, eight of which are a cache line.
+#[repr(align(64))]
+struct Cells([AtomicU64; CELLS]);
+
 /// The latest turn with a call in each part.
-static LATEST: [AtomicU64; CELLS] = [const { AtomicU64::new(0) }; CELLS];
+static LATEST: Cells = Cells([const { AtomicU64::new(0) }; CELLS]);
 
 /// Returns the cell of an address. The eight parts of 512 KiB share a cache line.
 #[inline(always)]
@@ -49,7 +60,7 @@ fn cell(address: u64) -> &'static AtomicU64 {
     let part = address >> LOG2_PART;
     let line = (part >> LOG2_LINE).wrapping_mul(MULTIPLIER) >> (u64::BITS + LOG2_LINE - CELLS.ilog2());
     let within = part & ((1 << LOG2_LINE) - 1);
-    &LATEST[(line << LOG2_LINE | within) as usize % CELLS]
+    &LATEST.0[(line << LOG2_LINE | within) as usize % CELLS]
 }
 
 /// Whether more than one buffer may be written to: then calls are [marked](mark).
@@ -63,8 +74,8 @@ pub(crate) fn note_several() {
     SEVERAL.store(true, Ordering::Relaxed);
 }
 
-/// Begins anew with one buffer, when none is written to.
-pub(crate) fn begin_alone() {
+/// Notes that this process has one thread, and no buffer yet: it is the child of a fork.
+pub fn note_forked() {
     SEVERAL.store(false, Ordering::Relaxed);
 }
 
@@ -76,7 +87,17 @@ pub(crate) fn next() -> u64 {
 /// Returns the number of a new turn that begins without a call.
 pub(crate) fn begin() -> u64 {
     // What `note_several` has stored is visible to those who take a higher number.
-    NEXT.0.fetch_add(1, Ordering::AcqRel)
+    let turn = NEXT.0.fetch_add(1, Ordering::AcqRel);
+    if turn.is_multiple_of(LATER) {
+        OVER.0.store(turn, Ordering::Relaxed);
+    }
+    turn
+}
+
+/// Whether so many turns have begun since this one that it is over.
+#[inline(always)]
+pub(crate) fn is_over(turn: u64) -> bool {
+    turn < OVER.0.load(Ordering::Relaxed)
 }
 
 /// Returns the number of a new turn that begins with a call for the block at `address`.

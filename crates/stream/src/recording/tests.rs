@@ -179,6 +179,27 @@ fn a_thread_that_was_idle_for_long_goes_on_in_its_buffer() {
 }
 
 #[test]
+fn calls_of_a_thread_that_was_idle_come_after_those_that_others_made_meanwhile() {
+    let (path, text) = directory("meanwhile");
+    let recording = begun(&text, Limits::USUAL);
+    let (mut idle, mut busy) = (Thread::of(&recording, 1), Thread::of(&recording, 2));
+    let call = |address: u64, size| Record { call: Call::Malloc, log2_align: 4, size, address };
+    let place_of = |size| {
+        let found = calls(&recording.lock().unwrap());
+        found.iter().position(|call| call.2.size == size).unwrap()
+    };
+    for (round, size) in (1..).zip([16, 5000]) {
+        // At addresses far away from those of the other one, which need no turn of their own.
+        idle.append(call(round << 40, round));
+        (0..100_000).for_each(|_| busy.append(call(1 << 30, size)));
+        idle.append(call(round << 40, 100 + round));
+        let calls_of_busy = place_of(100 + round) - place_of(round);
+        assert!(calls_of_busy > 100_000 - 600 * 64, "only {calls_of_busy} calls precede it");
+    }
+    fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
 fn buffers_of_threads_that_have_ended_are_used_again_until_they_are_full() {
     let (path, text) = directory("ended");
     let recording = begun(&text, Limits::USUAL);

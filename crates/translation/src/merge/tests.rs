@@ -214,7 +214,8 @@ fn what_is_recorded_between_two_looks_is_passed_on_in_order() {
     let stream = Stream::open(&path).unwrap();
     let mut random = fastrand::Rng::with_seed(1);
     let step = || {
-        for _ in 0..random.u8(..3) {
+        // Fewer calls than looks: reading comes to an end.
+        if random.u8(..3) == 0 {
             let block = &blocks[random.usize(..blocks.len())];
             block.call(&mut threads[random.usize(..THREADS as usize)]);
         }
@@ -222,7 +223,7 @@ fn what_is_recorded_between_two_looks_is_passed_on_in_order() {
     let (busy, mut merge, mut passed) =
         (Busy { stream: &stream, step: RefCell::new(step) }, Merge::default(), Passed::default());
     let mut begun = 0;
-    for _ in 0..50_000 {
+    for _ in 0..100_000 {
         for _ in 0..2 {
             while begun < stream.header().begun() {
                 merge.add(stream.header().buffer_begun(begun));
