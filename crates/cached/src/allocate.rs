@@ -140,7 +140,8 @@ fn allocate_long(
     let heap = heap_for_long_blocks();
     let placed = place(layout, heap)
         .or_else(|refused| if upkeep::relieve_refused() { place(layout, heap) } else { Err(refused) });
-    upkeep::count_for(heap.or_else(|| thread::heap().owned()));
+    let coming = placed.as_ref().map_or(0, |&block| if long::is_apart(block) { layout.size() } else { 0 });
+    upkeep::count_long(heap.or_else(|| thread::heap().owned()), coming);
     placed
 }
 

@@ -270,15 +270,15 @@ pub(crate) unsafe fn resize_in_place(block: NonNull<u8>, size: usize) -> Result<
     Ok(())
 }
 
-/// Makes a long block that cannot be resized in place hold `size` bytes elsewhere, without a copy; `None` when it has
-/// to be copied to a block from [`allocate_to_grow`].
+/// Makes a long block that cannot be resized in place hold `size` bytes elsewhere, without a copy; returns it, and by
+/// how many bytes it is longer. `None` when it has to be copied to a block from [`allocate_to_grow`].
 ///
 /// # Errors
 /// [`NotMoved`]; nothing has changed then.
 ///
 /// # Safety
 /// As [`resize_in_place`]; if another block is returned, the old one is not used any more.
-pub(crate) unsafe fn remap_apart(block: NonNull<u8>, size: usize) -> Result<Option<NonNull<u8>>, NotMoved> {
+pub(crate) unsafe fn remap_apart(block: NonNull<u8>, size: usize) -> Result<Option<(NonNull<u8>, usize)>, NotMoved> {
     if Mark::of(block).is_some() || size < SHORTEST_MAPPED {
         return Ok(None);
     }
@@ -294,13 +294,14 @@ pub(crate) unsafe fn remap_apart(block: NonNull<u8>, size: usize) -> Result<Opti
     };
     if let Some(mut arena) = ARENA.lock() {
         arena.mappings.put_back(mapping);
+        arena.observe_taken();
     }
     // A mapping that the system does not move, for example because the program has protected parts of it, is copied.
     let Ok(moved) = moved else { return Ok(None) };
     if counts::are_kept() {
         counts::record_resize(before, after);
     }
-    Ok(Some(moved))
+    Ok(Some((moved, after.saturating_sub(before))))
 }
 
 /// Allocates a block in the place of one of `before` bytes that cannot grow where it is. A long one gets a mapping, so
@@ -310,6 +311,11 @@ pub(crate) fn allocate_to_grow(before: usize, layout: Layout, heap: Option<Owned
         if before > LONGEST_COPIED && layout.size() > before { map_apart(layout) } else { place(layout, heap) }?;
     count(layout, &placed);
     Ok(placed.block)
+}
+
+/// Returns whether a block has a mapping of its own.
+pub(crate) fn is_apart(block: NonNull<u8>) -> bool {
+    Mark::of(block).is_none()
 }
 
 /// Returns the number of blocks that have mappings of their own, and their bytes.

@@ -7,7 +7,7 @@ use heapwright_heaps::ResizeError;
 use crate::allocate::{allocate_to_grow, take, take_hardened};
 use crate::free::{free, give_any, give_hardened};
 use crate::lookup::{length_in_slab, usable_size};
-use crate::{harden, long};
+use crate::{harden, long, upkeep};
 use heapwright_slabs::classes::size_of_class;
 use heapwright_slabs::errors::{NotMoved, OutOfMemory};
 use heapwright_slabs::{mode, thread};
@@ -78,7 +78,10 @@ pub unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Result<NonNull<u8>,
             Err(ResizeError::NoRoom) if mode::is_hardened() => usable_size(block).ok_or(NotMoved::NotABlock)?,
             // SAFETY: the caller's promise.
             Err(ResizeError::NoRoom) => match unsafe { long::remap_apart(block, size) }? {
-                Some(moved) => return Ok(moved),
+                Some((moved, longer)) => {
+                    upkeep::count_long(thread::heap().owned(), longer);
+                    return Ok(moved);
+                }
                 None => long::usable_size(block).ok_or(NotMoved::NotABlock)?,
             },
         },

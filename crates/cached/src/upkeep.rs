@@ -52,23 +52,31 @@ static VISITED: AtomicU32 = AtomicU32::new(0);
 #[inline]
 pub(crate) fn count(heap: Owned) {
     if heap.count_filled() {
-        attend(heap);
+        attend(heap, 0);
     }
 }
 
-/// As [`count`], for a thread that may have no heap: it gets one when a limit has to be checked.
-pub(crate) fn count_for(heap: Option<Owned>) {
+/// As [`count`], after a long block was placed, for a thread that may have no heap: it gets one when a limit has to be
+/// checked. `coming` are the bytes of its mapping that were not there before.
+pub(crate) fn count_long(heap: Option<Owned>, coming: usize) {
+    /// The least bytes for which known limits are checked: the system takes longer to clear them.
+    const LONG: usize = 4 << 20;
+    if coming >= LONG && scarcity::known_limit().is_some() {
+        scarcity::make_due();
+    }
     let or_adopted = || if scarcity::is_due() { heap_to_allocate_in() } else { None };
-    if let Some(heap) = heap.or_else(or_adopted) {
-        count(heap);
+    if let Some(heap) = heap.or_else(or_adopted)
+        && heap.count_filled()
+    {
+        attend(heap, coming);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn attend(heap: Owned) {
+fn attend(heap: Owned, coming: usize) {
     if scarcity::is_due() {
-        relieve_if_scarce();
+        relieve_if_scarce(coming);
     }
     let Some(period) = purging::period() else { return };
     if purging::wants_thread() {
@@ -121,10 +129,11 @@ fn visit(most: u32, now: u64, quiet: u64) {
     }
 }
 
-/// Purges all that is free if the process is near a limit of its memory.
-fn relieve_if_scarce() {
-    let Some(taken) = ARENA.lock().map(|arena| arena.taken()) else { return };
-    if scarcity::check(taken) && scarcity::is_scarce() {
+/// Purges all that is free if the process is near a limit of its memory, or will be when the program has written to
+/// the `coming` bytes of a block that was just placed.
+fn relieve_if_scarce(coming: usize) {
+    let Some(spread) = ARENA.lock().map(|arena| arena.spread()) else { return };
+    if scarcity::check(spread, coming) && scarcity::is_scarce() {
         relieve();
     }
 }

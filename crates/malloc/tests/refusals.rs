@@ -79,3 +79,20 @@ fn a_program_that_has_used_up_everything_gets_null_and_blocks_later() {
         }
     }
 }
+
+/// Locked pages are not purged. Each attempt costs a call, and there are as few as where there is nothing to purge.
+#[test]
+fn a_program_that_has_locked_its_memory_does_not_pay_for_each_free() {
+    let program = compile("locked.c", &["-rdynamic"]);
+    for variables in [&[][..], &[("HEAPWRIGHT_PURGE", "never")], &[("HEAPWRIGHT_HARDEN", "light")]] {
+        let output = run(&program, &[], variables);
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!((code(&output), complaints(&output)), (0, String::new()), "{variables:?}");
+        if printed == "locked: not permitted\n" {
+            eprintln!("skipped: this user may not lock memory");
+            return;
+        }
+        let calls: u32 = printed.trim_start_matches("locked: ").trim_end_matches(" calls\n").parse().expect(&printed);
+        assert!(calls < 4000, "{calls} calls of madvise {variables:?}");
+    }
+}

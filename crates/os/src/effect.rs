@@ -23,8 +23,15 @@ impl Discarding {
         Discarding { advice: [first, second], known: AtomicU8::new(NOTHING) }
     }
 
+    /// Whether it is known to do nothing and succeed.
+    #[inline]
+    pub(crate) fn is_known_to_pretend(&self) -> bool {
+        self.known.load(Ordering::Relaxed) == PRETENDED
+    }
+
     /// Whether it does nothing and succeeds. It is tried once, on a page of its own; as long as that is not possible,
-    /// the system is believed.
+    /// the system is believed. To be asked when the system has granted it elsewhere: where it refuses it, as for locked
+    /// memory, each question would be tried again.
     #[inline]
     pub(crate) fn is_pretended(&self) -> bool {
         self.known.load(Ordering::Relaxed) != REAL && self.is_found_pretended()
@@ -69,7 +76,8 @@ mod tests {
         let purging = Discarding::new(libc::MADV_DONTNEED, libc::MADV_DONTNEED);
         assert!(!purging.is_pretended() && !purging.is_pretended());
         let nothing = Discarding::new(libc::MADV_NORMAL, libc::MADV_NORMAL);
-        assert!(nothing.is_pretended() && nothing.is_pretended());
+        assert!(!nothing.is_known_to_pretend());
+        assert!(nothing.is_pretended() && nothing.is_pretended() && nothing.is_known_to_pretend());
         // What is refused is not known.
         let refused = Discarding::new(-1, -1);
         assert!(!refused.is_pretended());

@@ -161,13 +161,15 @@ pub unsafe fn remap(start: NonNull<u8>, old: usize, new: usize) -> Result<NonNul
 /// contents are not needed any more.
 pub unsafe fn purge(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
     refuse_call_if_told()?;
-    if !platform().can_purge() {
+    let purging = platform().purging();
+    if purging.is_known_to_pretend() {
         return Err(Refused);
     }
     split_before_purge(start, length);
     // SAFETY: the range is page-aligned memory of the caller's whose contents are not needed, as this function
     // requires.
-    granted(errno_kept(|| unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_DONTNEED) }))
+    granted(errno_kept(|| unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_DONTNEED) }))?;
+    if purging.is_pretended() { Err(Refused) } else { Ok(()) }
 }
 
 /// Returns how many of `length` bytes at `start`, both multiples of the page size, are resident. `None` where a page is

@@ -73,9 +73,9 @@ impl Platform {
         &self.no_guard_advice
     }
 
-    /// Whether pages can be purged, as far as is known.
-    pub(crate) fn can_purge(&self) -> bool {
-        !self.purging.is_pretended()
+    /// The advice that purges pages.
+    pub(crate) fn purging(&self) -> &Discarding {
+        &self.purging
     }
 
     pub(crate) fn page_advice(&self) -> &Unsupported {

@@ -65,8 +65,12 @@ unsafe fn purge_rest(ranges: &[PageRange], mut done: usize, purged: &mut dyn FnM
 /// # Safety
 /// As [`purge_all`].
 unsafe fn purge_by_vectors(ranges: &[PageRange]) -> usize {
-    let calls = platform().purge_by_vectors();
-    if !calls.is_worth_a_call() || !platform().can_purge() || refuse_call_if_told().is_err() || calls_are_filtered() {
+    let (calls, purging) = (platform().purge_by_vectors(), platform().purging());
+    if !calls.is_worth_a_call()
+        || purging.is_known_to_pretend()
+        || refuse_call_if_told().is_err()
+        || calls_are_filtered()
+    {
         return 0;
     }
     let mut bytes = 0;
@@ -89,7 +93,7 @@ unsafe fn purge_by_vectors(ranges: &[PageRange]) -> usize {
             if advised < 0 { -1 } else { 0 }
         })
     });
-    bytes
+    if bytes != 0 && purging.is_pretended() { 0 } else { bytes }
 }
 
 #[cfg(test)]

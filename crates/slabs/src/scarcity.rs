@@ -102,12 +102,17 @@ pub(crate) fn purges_at_once() -> bool {
     MODE.load(Relaxed) != 0
 }
 
-/// Observes that the heap has taken `bytes` of the system.
+/// Observes that the heap has spread over `bytes` of memory.
 #[inline]
 pub(crate) fn observe(bytes: usize) {
     if bytes >= DUE_AT.load(Relaxed) {
         IS_DUE.store(true, Relaxed);
     }
+}
+
+/// Has [`check`] called.
+pub fn make_due() {
+    IS_DUE.store(true, Relaxed);
 }
 
 /// Returns whether [`check`] has to be called.
@@ -125,10 +130,10 @@ pub fn check_again(now: u64) {
     }
 }
 
-/// Checks whether memory is scarce, in a heap that has taken `bytes`. Returns `false` if that is too early or another
-/// thread does so.
+/// Checks whether memory is scarce, in a heap that has spread over `bytes`, once the program has written to the `coming`
+/// bytes that it is about to get. Returns `false` if that is too early or another thread does so.
 #[cold]
-pub fn check(bytes: usize) -> bool {
+pub fn check(bytes: usize, coming: usize) -> bool {
     if is_too_early() {
         IS_DUE.store(false, Relaxed);
         DUE_AT.store(bytes.saturating_add(EARLY_STEP), Relaxed);
@@ -137,6 +142,7 @@ pub fn check(bytes: usize) -> bool {
     alone(|groups| {
         IS_DUE.store(false, Relaxed);
         let memory = of_user().into_iter().chain(groups.tightest()).min_by_key(GroupMemory::left);
+        let memory = memory.map(|now| GroupMemory { used: now.used.saturating_add(coming as u64), ..now });
         KNOWN.store(memory.map_or(0, |memory| memory.limit), Relaxed);
         let (is_scarce, step) = match memory {
             None => (false, (bytes / 2).max(FIRST)),

@@ -30,10 +30,13 @@ pub(super) struct Purging {
     pub(super) is_under_way: bool,
     /// The refaulted pages when that began.
     refaulted: u32,
+    /// The idle pages when the system last refused to purge any, as it does in a process that has locked its memory; 0
+    /// when it did not.
+    refused: u32,
 }
 
 impl Purging {
-    pub(super) const NONE: Purging = Purging { list: 0, next: NO_SLAB, is_under_way: false, refaulted: 0 };
+    pub(super) const NONE: Purging = Purging { list: 0, next: NO_SLAB, is_under_way: false, refaulted: 0, refused: 0 };
 
     /// Goes on with the slab before one that has left the list.
     #[inline]
@@ -56,6 +59,8 @@ impl Slabs {
     #[inline]
     pub(super) fn has_much_idle(&self) -> bool {
         let least = if scarcity::purges_at_once() { FEWEST } else { LEAST };
+        // Where purging is refused, it is tried again when there is twice as much.
+        let least = least.max(2 * self.purging.refused);
         self.pages.idle > least && self.pages.idle > self.retained()
     }
 
@@ -84,11 +89,14 @@ impl Slabs {
             self.purging.refaulted = self.pages.refaulted;
         }
         let mut batch = Batch::EMPTY;
-        self.add_some_idle(PAGES, SLABS, &mut batch);
+        let found = self.add_some_idle(PAGES, SLABS, &mut batch);
         self.purge_batch(&mut batch);
         self.record_purged(batch.purged);
+        let is_refused = found != 0 && batch.purged == 0;
+        self.purging.refused = if is_refused { self.pages.idle } else { 0 };
         // It ends where what was purged is needed again.
-        self.purging.is_under_way = self.pages.idle > FEWEST && self.pages.refaulted <= self.purging.refaulted;
+        self.purging.is_under_way =
+            !is_refused && self.pages.idle > FEWEST && self.pages.refaulted <= self.purging.refaulted;
     }
 
     /// Purges all idle pages, until `is_wanted`.
@@ -117,8 +125,8 @@ impl Slabs {
     }
 
     /// Adds up to `most` idle pages, and the rest of a slab's, to a batch, from where the last call ended; looks at up
-    /// to `slabs` slabs.
-    pub(super) fn add_some_idle(&mut self, most: u32, slabs: u32, batch: &mut Batch) {
+    /// to `slabs` slabs. Returns how many pages were added.
+    pub(super) fn add_some_idle(&mut self, most: u32, slabs: u32, batch: &mut Batch) -> u32 {
         let (mut found, mut left, mut begun) = (0, slabs, 0);
         while left != 0 && found < most {
             if self.purging.next == NO_SLAB {
@@ -137,6 +145,7 @@ impl Slabs {
                 Some(list) => self.dissolved.list(list).before(number, &mut self.own),
             };
         }
+        found
     }
 
     fn begin_next_list(&mut self) {
