@@ -136,12 +136,13 @@ unsafe fn free_rare(block: *mut u8) {
 unsafe fn free_timed(block: *mut u8) {
     // SAFETY: the block was allocated by this family and is not used any more, as this function requires.
     unsafe {
-        let kind = kind(is_long_block(block));
+        let is_long = is_long_block(block);
+        let (kind, least) = (kind(is_long), if is_long { LONG } else { 0 });
         take_mark();
         residency::end(block);
         noting(kind, || {
             system::subtract(system::mapped_bytes(block));
-            note(Call::Free, ALIGN, 0, block)
+            note(Call::Free, ALIGN, least, block)
         });
         timed(kind, || glibc::free(block));
     }

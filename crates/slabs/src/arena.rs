@@ -470,7 +470,7 @@ impl ArenaState {
         placed.saturating_sub(self.surrendered.bytes) + self.mappings.totals().bytes as usize
     }
 
-    /// Returns the bytes of slabs and of long blocks, and of the holes that were not purged: at least what is in memory.
+    /// Returns the bytes of slabs, of long blocks and of the holes that were not purged: at least what is in memory.
     pub fn spread(&self) -> usize {
         self.taken() + self.pages.pending()
     }

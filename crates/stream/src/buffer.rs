@@ -36,7 +36,7 @@ const AHEAD: u32 = 16;
 /// The most slots that calls of a turn take while several threads write.
 const TURN: u32 = 64;
 
-/// A request of so many bytes begins a turn then, so that the calls of one are not for many bytes.
+/// A call for a block of this size begins a turn then, so that those of one are not for many bytes.
 const LARGE: u64 = 4096;
 
 /// The average number of slots between two stops. Each distance is random, from half to one and a half of this, so that
@@ -213,9 +213,8 @@ impl Buffer {
         self.turned.store(count, Ordering::Relaxed);
     }
 
-    /// Adds a call, with its time if there is one. While several threads write, one with a time begins a turn: the most
-    /// important calls, those for long blocks, have times, and are recorded in their order. Returns `false` when there
-    /// is no room.
+    /// Adds a call, with its time if there is one. While several threads write, one with a time begins a turn. Returns
+    /// `false` when there is no room.
     ///
     /// # Safety
     /// As for [`Buffer::append`].

@@ -7,8 +7,8 @@
 //! the collector has read it, so that the file grows only when the process is ahead of the collector.
 //!
 //! The calls of a thread come in turns, numbered by one counter (`turns`). A call that happens after another thread's
-//! call for the same block is in a turn with a higher number; nothing else of several threads is in order beyond some 64
-//! slots, except calls with times, which are those for long blocks. A free is recorded before the real call, an
+//! call for the same block is in a turn with a higher number, and so are the calls for long blocks. Others of several
+//! threads may be in another order within some 64 slots. A free is recorded before the real call, an
 //! allocation after it, and a `realloc` is two records around it. So no address appears as allocated before it appears
 //! as freed.
 //!
@@ -24,8 +24,8 @@
 //!
 //! When stacks are recorded, a stream has a table of [`Paths`] as well.
 //!
-//! From the bottom up: `turns`, [`Record`], [`Run`], [`Paths`], [`Buffer`], [`Header`], `StreamPath`, [`Recording`] (the
-//! process's side).
+//! From the bottom up: `turns`, [`Record`], [`Run`], [`Paths`], [`Buffer`], [`Header`], `StreamPath`, [`Recording`]
+//! (the process's side).
 #![no_std]
 
 #[cfg(test)]

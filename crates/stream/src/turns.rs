@@ -3,8 +3,8 @@
 //! The calls of a thread come in *turns*: calls that follow one another in its buffer, with a number from one counter.
 //! A call that happens after another thread's call for the same block is in a turn with a higher number. Calls for
 //! different blocks have no such order: those of a turn may be in either order with those of another thread in the same
-//! time. Turns are short, and end when [`LATER`] others have begun, so that the time is. A counter that each call takes a
-//! number from would order all calls, but threads would wait for one another at its cache line with each.
+//! time. Turns are short, and end when [`LATER`] others have begun, so that the time is short, too. A counter that each
+//! call takes a number from would order all calls, but threads would wait for one another at its cache line with each.
 //!
 //! That order needs a cell for each part of the address space, which has the latest turn with a call there. A thread
 //! goes on with its turn as long as no other thread has begun a later one for the same part:
@@ -27,8 +27,8 @@ const LOG2_LINE: u32 = 3;
 /// The binary logarithm of the bytes that a cell stands for. Other bytes, far away, have the same cell.
 const LOG2_PART: u32 = 16;
 
-/// A turn ends when so many later ones have begun, or up to twice as many. Many more than threads that record at once:
-/// each of them begins a turn then.
+/// A turn ends when this number of later ones has begun, or up to twice that. It is far above the number of threads
+/// that record at once: each of them begins a turn then.
 const LATER: u64 = 256;
 
 /// A counter in cache lines of its own (processors fetch two at a time): threads that take turns at it would lose what
@@ -94,7 +94,7 @@ pub(crate) fn begin() -> u64 {
     turn
 }
 
-/// Whether so many turns have begun since this one that it is over.
+/// Whether a turn is over because [`LATER`] others have begun since.
 #[inline(always)]
 pub(crate) fn is_over(turn: u64) -> bool {
     turn < OVER.0.load(Ordering::Relaxed)

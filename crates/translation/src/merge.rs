@@ -1,9 +1,9 @@
 //! Merges the buffers of a process's threads into one sequence of calls, ordered by turn.
 //!
 //! A call that happens after another thread's call for the same block is in a turn with a higher number, and was
-//! recorded after that. So whatever precedes a call is there when the call is seen, and a look at another buffer *after*
-//! that finds it. Calls are therefore passed on in the order of their turns as far as they were seen before the last
-//! look at all buffers of which nothing is left.
+//! recorded after that. So whatever precedes a call is there when the call is seen, and a look at another buffer
+//! *after* that finds it. Calls are therefore passed on in the order of their turns as far as they were seen before the
+//! last look at all buffers of which nothing is left.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -215,8 +215,8 @@ impl Merge {
     }
 
     /// Passes calls that were seen before the last look to `sink`; those of turn `end` and later ones are late. Returns
-    /// whether there are any calls, passed or seen. All buffers have been [added](Merge::add) that were begun when those
-    /// calls were seen.
+    /// whether there are any calls, passed or seen. All buffers have been [added](Merge::add) that were begun when
+    /// those calls were seen.
     pub fn read(&mut self, buffers: &impl Buffers, end: u64, sink: &mut impl Sink) -> Result<bool> {
         let mut any = false;
         while let Some(mut first) = self.ready.peek_mut() {

@@ -138,7 +138,7 @@ fn blocks(addresses: impl Iterator<Item = u64>) -> Vec<Block> {
 #[test]
 fn calls_for_a_block_are_passed_on_in_their_order_whichever_thread_made_them() {
     // Eight blocks in each of 64 parts of the address space, every other one far away from the one before it.
-    let blocks = blocks((0..512).map(|number| (number / 8 << 16) + (number % 8 << 4) + (number % 2 << 40)));
+    let blocks = blocks((0..512).map(|number| ((number / 8) << 16) + ((number % 8) << 4) + ((number % 2) << 40)));
     let (near, far) = (blocks.len() / 4, blocks.len());
     // Now and then one of any thread, otherwise one of the thread's own.
     let passed = record_and_read(4, &blocks, |thread, random| match random.u8(..20) {
