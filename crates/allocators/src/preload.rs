@@ -9,7 +9,7 @@ use std::env;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -185,17 +185,29 @@ fn contains(path: &Path, content: &[u8]) -> io::Result<bool> {
 
 fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o700).open(path)?;
+    // Not by `mode`, from which the mask for new files takes parts.
+    file.set_permissions(fs::Permissions::from_mode(FOR_ALL_TO_READ))?;
     file.write_all(content)
 }
 
-/// Checks that `folder` exists, belongs to this user and is closed to others: write access to it is control over the
-/// programs that run.
+/// The permissions of the library and its folder: a program that changes its user still loads the library into others.
+const FOR_ALL_TO_READ: u32 = 0o755;
+
+/// Checks that `folder` exists, belongs to this user, and that others cannot write to it, which would be control over
+/// the programs that run. Opens it to others for reading.
 fn claim(folder: &Path) -> Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    if let Some(above) = folder.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(above)?;
+    }
+    DirBuilder::new().recursive(true).mode(FOR_ALL_TO_READ).create(folder)?;
     let found = fs::symlink_metadata(folder)?;
     let user = effective_user();
     ensure!(found.is_dir() && found.uid() == user, "belongs to another user");
-    ensure!(found.mode() & 0o077 == 0, "is accessible to other users (chmod 700 it)");
+    ensure!(found.mode() & 0o022 == 0, "can be written to by other users (chmod 755 it)");
+    if found.mode() & FOR_ALL_TO_READ != FOR_ALL_TO_READ {
+        // Without it, programs that change their user do without the library.
+        let _ = fs::set_permissions(folder, fs::Permissions::from_mode(FOR_ALL_TO_READ));
+    }
     ensure!(!forbids_code(folder), "is mounted noexec");
     Ok(())
 }
@@ -203,7 +215,6 @@ fn claim(folder: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_library_that_was_tampered_with_is_written_again() {
@@ -232,9 +243,25 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_open_to_others_is_refused() {
+    fn a_folder_that_others_can_write_to_is_refused() {
         let home = tempfile::tempdir().unwrap();
-        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(extract_into(home.path(), "l.so", b"good").is_err());
+        for mode in [0o777, 0o770, 0o702] {
+            fs::set_permissions(home.path(), fs::Permissions::from_mode(mode)).unwrap();
+            assert!(extract_into(home.path(), "l.so", b"good").is_err(), "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn others_can_read_the_library_and_nothing_else() {
+        let home = tempfile::tempdir().unwrap();
+        let closed = home.path().join("closed");
+        fs::create_dir(&closed).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+        for folder in [closed, home.path().join("above/new")] {
+            let library = extract_into(&folder, "l.so", b"good").unwrap();
+            let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+            assert_eq!([&*folder, &*library].map(mode), [0o755, 0o755], "{}", folder.display());
+        }
+        assert_eq!(fs::metadata(home.path().join("above")).unwrap().mode() & 0o777, 0o700);
     }
 }

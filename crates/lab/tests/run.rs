@@ -324,3 +324,26 @@ fn the_peak_of_a_program_is_its_own() {
     let peak = said["results"][0]["counters"]["peak_resident"].as_u64().unwrap();
     assert!((512 << 10..8 << 20).contains(&peak), "{peak}");
 }
+
+/// The program that it starts then loads the library as another user.
+#[test]
+fn a_program_that_changes_its_user_has_the_library_too() {
+    // SAFETY: the call has no preconditions.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    if !is_root || !std::path::Path::new("/usr/bin/setpriv").exists() {
+        eprintln!("skipped: only root can change the user, by setpriv");
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let script = "setpriv --reuid 65534 --clear-groups grep -c libheapwright /proc/self/maps";
+    let output = heapwright()
+        .env("TMPDIR", place.path())
+        .env_remove("XDG_RUNTIME_DIR")
+        .args(["run", "--", "sh", "-c", script])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("preload"), "{}", stderr(&output));
+    assert!(String::from_utf8(output.stdout).unwrap().trim() != "0");
+}
