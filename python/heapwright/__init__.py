@@ -27,8 +27,9 @@ from .errors import (
     LockTimeoutError,
     NotFoundError,
 )
+from .mutexes import Mutex
 from .recording import NotRecordedError, record
-from .shared import Block, Mutex, SharedHeap
+from .shared import Block, SharedHeap
 
 __all__ = [
     "Block",

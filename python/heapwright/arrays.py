@@ -38,6 +38,8 @@ def header_of(shape, dtype) -> Tuple[bytes, int]:
     shape = tuple(operator.index(length) for length in (shape if hasattr(shape, "__iter__") else (shape,)))
     # A type of arrays adds to the shape, as in NumPy's own arrays.
     dtype, shape = dtype.base, shape + dtype.shape
+    if dtype.kind in "SUV" and dtype.names is None and dtype.itemsize == 0:
+        raise ValueError(f"the data type {dtype.kind!r} has no length: give it one, such as {dtype.kind}20")
     if any(length < 0 for length in shape):
         raise ValueError("the lengths of an array are not negative")
     # Without memory behind it: NumPy refuses shapes that no array has.
@@ -55,23 +57,41 @@ def write(memory: memoryview, header: bytes) -> None:
     numpy.frombuffer(memory, dtype="u1")[len(header) :] = 0
 
 
-def read(memory: memoryview, name: str):
-    """Returns the array in a block. Raises `Error` if the block contains none."""
-    numpy = _numpy()
+def header_in(memory: memoryview, name: str) -> bytes:
+    """Returns the header in a block. Raises `Error` if the block contains none."""
     try:
         mark, length, text = _FIXED.unpack_from(memory)
         if mark != MARK or length % _ALIGNMENT != 0 or _FIXED.size + text > length:
             raise ValueError("no mark of an array")
-        described = json.loads(bytes(memory[_FIXED.size : _FIXED.size + text]))
+        return bytes(memory[: _FIXED.size + text])
+    except _NOT_AN_ARRAY as error:
+        raise _refused(name, error) from None
+
+
+def view(memory: memoryview, header: bytes, name: str):
+    """Returns the array that a header describes in a block. Raises `Error` if there is none, or the block is shorter."""
+    numpy = _numpy()
+    try:
+        _, offset, text = _FIXED.unpack_from(header)
+        described = json.loads(header[_FIXED.size : _FIXED.size + text])
         dtype = numpy.lib.format.descr_to_dtype(_tuples(described["dtype"]))
         if dtype.hasobject:
             raise ValueError("objects")
         shape = tuple(operator.index(length) for length in described["shape"])
         if not isinstance(described["shape"], list) or any(length < 0 for length in shape):
             raise ValueError("no lengths of an array")
-        return numpy.ndarray(shape, dtype, memory, offset=length)
+        return numpy.ndarray(shape, dtype, memory, offset=offset)
     except _NOT_AN_ARRAY as error:
-        raise Error(8, f"{name!r} is a block, but not an array: {error}") from None
+        raise _refused(name, error) from None
+
+
+def read(memory: memoryview, name: str):
+    """Returns the array in a block. Raises `Error` if the block contains none."""
+    return view(memory, header_in(memory, name), name)
+
+
+def _refused(name: str, error: Exception) -> Error:
+    return Error(8, f"{name!r} is a block, but not an array: {error}")
 
 
 def _tuples(described):

@@ -119,6 +119,25 @@ def text(name: str) -> bytes:
     return encoded
 
 
+def close(handle: c_void_p) -> int:
+    """Closes a heap, and makes the handle null: calls that still have it are refused."""
+    closed = c_void_p(handle.value)
+    handle.value = None
+    return library.hw_shared_close(closed)
+
+
+class NotCopied:
+    """What exists once, in one process: copy, deepcopy and pickle are refused."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, _protocol):
+        raise TypeError(f"a {type(self).__name__} cannot be copied or pickled: {self._instead_of_a_copy()}")
+
+    def _instead_of_a_copy(self) -> str:
+        raise NotImplementedError
+
+
 def opened(function, name: str, argument) -> c_void_p:
     """Calls a function that opens a heap, and returns the handle."""
     handle = c_void_p()

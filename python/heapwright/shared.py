@@ -1,24 +1,25 @@
 """Shared heaps, their blocks, arrays and mutexes."""
 
 import ctypes
+import functools
 import itertools
 import os
 import threading
 import weakref
 from ctypes import byref, c_size_t, c_uint32, c_uint64
-from typing import Iterator, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from . import arrays
-from .errors import Error, failure
+from .errors import Error, ExistsError, LockTimeoutError, failure
 from .library import (
-    NOT_THE_HOLDER,
     OK,
-    PREVIOUS_HOLDER_DIED,
     ROOT_DIFFERS,
     VISIT_ROOT,
     Access,
+    NotCopied,
     Reclaimed,
     Settings,
+    close,
     library,
     opened,
     require,
@@ -26,9 +27,14 @@ from .library import (
     text,
     unsigned,
 )
+from .mutexes import Mutex
 
 
-class SharedHeap:
+#: How often the block of a name is found to be none of its kind before it is refused.
+_ATTEMPTS = 5
+
+
+class SharedHeap(NotCopied):
     """A heap in shared memory. Make one with `create`, `open` or `open_or_create`.
 
     All methods may be called from any thread. Names of blocks, arrays and mutexes have 1 to 40 bytes of UTF-8.
@@ -36,8 +42,8 @@ class SharedHeap:
 
     def __init__(self, handle, name: str):
         self._handle = handle
-        #: The memory behind views of blocks, by a number that counts up.
-        self._views = weakref.WeakValueDictionary()
+        #: References to the memory behind views of blocks, by a number that counts up.
+        self._views: Dict[int, weakref.ref] = {}
         self._numbers = itertools.count()
         self._renew_lock()
         self.name = name
@@ -80,12 +86,12 @@ class SharedHeap:
         with self._lock:
             if self._handle is None:
                 return
-            views = len(self._views)
+            views = sum(view is not None and view.process in (None, os.getpid()) for view in self._all_views())
             if views > 0:
                 found = "a view of a block" if views == 1 else f"{views} views of blocks"
                 raise BufferError(f"{found} of {self.name}, or a held mutex, exist; delete or unlock them first")
             handle, self._handle = self._handle, None
-        require(library.hw_shared_close(handle))
+        require(close(handle))
 
     def __enter__(self) -> "SharedHeap":
         return self
@@ -102,7 +108,10 @@ class SharedHeap:
         # Views keep the heap alive, hence none exists.
         handle, self._handle = getattr(self, "_handle", None), None
         if handle is not None:
-            library.hw_shared_close(handle)
+            close(handle)
+
+    def _instead_of_a_copy(self) -> str:
+        return f"open it by its name instead, with heapwright.SharedHeap.open({self.name!r})"
 
     def __repr__(self) -> str:
         return f"<heapwright.SharedHeap {self.name!r}{'' if self._handle else ', closed'}>"
@@ -138,10 +147,12 @@ class SharedHeap:
         require(library.hw_shared_free_offset(self._open_handle(), block.offset))
 
     def _require_no_views(self, block: "Block") -> None:
-        # In one step: other threads make views meanwhile.
-        views = [reference() for reference in self._views.valuerefs()]
-        if any(view is not None and view.offset == block.offset for view in views):
+        if any(view is not None and view.offset == block.offset for view in self._all_views()):
             raise BufferError("views of the block exist in this process; delete them first")
+
+    def _all_views(self) -> List[Optional[ctypes.Array]]:
+        # Copied in one step: other threads make views meanwhile.
+        return [reference() for reference in self._views.copy().values()]
 
     # Names.
 
@@ -181,55 +192,114 @@ class SharedHeap:
             require(status)
         return status == OK
 
+    def _named(self, name: str, length: int, fill: Callable[["Block"], Any]) -> Tuple["Block", Any]:
+        """Allocates a block, has it filled, and gives it a name. Returns the block and what `fill` returned. Raises
+        `ExistsError` if the name is taken."""
+        block = self.allocate(length)
+        outcome: List[int] = []
+        try:
+            filled = fill(block)
+            # Stored by C alone: a signal handler that raises runs when it is known whether the block has the name.
+            arguments = (self._open_handle(), text(name), 0, block.offset)
+            outcome.extend(map(library.hw_shared_replace_root, *((argument,) for argument in arguments)))
+            if outcome[0] == ROOT_DIFFERS:
+                raise failure(15, f"the name {name!r} is taken; open it with array(), or delete it first")
+            require(outcome[0])
+            return block, filled
+        except BaseException:
+            # Other processes may have found, or freed, what has the name.
+            if not (outcome and outcome[0] == OK):
+                # The exception may have views of it in its traceback.
+                library.hw_shared_free_offset(self._open_handle(), block.offset)
+            raise
+
+    def _found(self, name: str, look: Callable[["Block"], Any], make: Callable[["Block", Any], Any]) -> Any:
+        """Returns what `make` makes of the block of a name and of what `look` finds there. Raises `KeyError` if there is
+        no block of this name.
+
+        Looks again when another block gets the name meanwhile: what was read may be anything then. When it was the same
+        block before and after, another one may have been there in between, under the same name: hence the second look,
+        and several attempts before a block is refused.
+        """
+        refusals = 0
+        while True:
+            block = self[name]
+            try:
+                found = look(block)
+                if self._root(name) == block.offset and look(block) == found:
+                    return make(block, found)
+            except LockTimeoutError:
+                raise
+            except Error:
+                refusals += self._root(name) == block.offset
+                if refusals == _ATTEMPTS:
+                    raise
+
     # Arrays.
 
     def create_array(self, name: str, shape, dtype="f8"):
         """Creates a NumPy array of zeros under a name. Raises `ExistsError` if the name is taken.
 
-        Nobody finds the array before it is complete.
+        No process finds the array before it is complete. The array that was made is returned, also if another process
+        has deleted it by then: it must not be used after that, as `delete_array` says.
         """
         header, length = arrays.header_of(shape, dtype)
-        block = self.allocate(length)
-        try:
+
+        def fill(block):
             arrays.write(block.buffer, header)
-            arrays.read(block.buffer, name)
-            if not self.set_if_absent(name, block):
-                raise failure(15, f"the name {name!r} is taken; open it with array(), or delete it first")
-        except BaseException:
-            self.free(block)
-            raise
-        return self.array(name)
+            return arrays.read(block.buffer, name)
+
+        return self._named(name, length, fill)[1]
 
     def array(self, name: str):
-        """Returns the NumPy array of a name: a view of the shared memory. Raises `KeyError` if there is none."""
-        return arrays.read(self[name].buffer, name)
+        """Returns the NumPy array of a name: a view of the shared memory. Raises `KeyError` if there is none.
+
+        The array is that of the name, with its own type and shape, also while other processes replace it. When it is
+        deleted after that, its memory may become part of other blocks: nothing prevents this, or shows it.
+        """
+        return self._found(
+            name,
+            lambda block: arrays.header_in(block.buffer, name),
+            lambda block, header: arrays.view(block.buffer, header, name),
+        )
 
     def delete_array(self, name: str) -> None:
-        """Removes an array's name and frees it. Other processes must not use it any more. Raises `BufferError`, and
+        """Removes an array's name and frees that array, no other. Raises `KeyError` if there is none, also
+        when another process deletes it first. Other processes must not use it any more. Raises `BufferError`, and
         changes nothing, while views of it exist in this process."""
-        block = self[name]
-        arrays.read(block.buffer, name)
-        self._require_no_views(block)
-        del self[name]
-        self.free(block)
+        while True:
+            block = self._found(name, lambda block: arrays.header_in(block.buffer, name), lambda block, _: block)
+            self._require_no_views(block)
+            status = library.hw_shared_replace_root(self._open_handle(), text(name), block.offset, 0)
+            if status != ROOT_DIFFERS:
+                break
+        require(status)
+        # Has no name: no other process frees it.
+        require(library.hw_shared_free_offset(self._open_handle(), block.offset))
 
     # Mutexes.
 
     def mutex(self, name: str) -> "Mutex":
         """Returns the mutex of a name, which is created if there is none. Raises `Error` if it names something else."""
-        if name not in self:
-            block = self.allocate(Mutex.SIZE + len(Mutex.MARK))
-            is_named = False
+        end = Mutex.SIZE + len(Mutex.MARK)
+
+        def fill(block):
+            block.buffer[:end] = bytes(Mutex.SIZE) + Mutex.MARK
+
+        def mutex_in(block, mark):
+            if mark != Mutex.MARK:
+                raise Error(8, f"{name!r} is a block, but not a mutex that mutex() made")
+            return Mutex(self, block)
+
+        while True:
             try:
-                block.buffer[: Mutex.SIZE + len(Mutex.MARK)] = bytes(Mutex.SIZE) + Mutex.MARK
-                is_named = self.set_if_absent(name, block)
-            finally:
-                if not is_named:
-                    self.free(block)
-        block = self[name]
-        if block.buffer[Mutex.SIZE : Mutex.SIZE + len(Mutex.MARK)] != Mutex.MARK:
-            raise Error(8, f"{name!r} is a block, but not a mutex that mutex() made")
-        return Mutex(self, block)
+                return self._found(name, lambda block: bytes(block.buffer[Mutex.SIZE : end]), mutex_in)
+            except KeyError:
+                pass
+            try:
+                return Mutex(self, self._named(name, end, fill)[0])
+            except ExistsError:
+                pass
 
     def reclaim(self) -> int:
         """Frees the blocks of processes that died, except those with names; returns how many were freed."""
@@ -252,14 +322,17 @@ class SharedHeap:
         """Returns a view of the memory of a block, which keeps the heap open."""
         return memoryview(self._memory(offset, size)).cast("B")
 
-    def _memory(self, offset: int, size: int) -> ctypes.Array:
-        """Returns the memory of a block. The object keeps the heap open."""
+    def _memory(self, offset: int, size: int, process: Optional[int] = None) -> ctypes.Array:
+        """Returns the memory of a block. The object keeps the heap open; in one process only, if that is named."""
         address = library.hw_shared_base(self._open_handle()) + offset
         memory = (ctypes.c_ubyte * size).from_address(address)
-        memory.heap, memory.offset = self, offset
+        memory.heap, memory.offset, memory.process = self, offset, process
+        number = next(self._numbers)
+        # A function in C takes the reference out: what a signal handler raised in one of Python would be lost.
+        reference = weakref.ref(memory, functools.partial(self._views.pop, number))
         with self._lock:
             # In this order, so that a signal handler that comes in between does not close the heap.
-            self._views[next(self._numbers)] = memory
+            self._views[number] = reference
             self._open_handle()
         return memory
 
@@ -277,7 +350,7 @@ def _renew_locks() -> None:
 os.register_at_fork(after_in_child=_renew_locks)
 
 
-class Block:
+class Block(NotCopied):
     """A block of a heap. It stays when its process ends, and until it is freed."""
 
     __slots__ = ("heap", "offset")
@@ -304,6 +377,9 @@ class Block:
         """Frees the block."""
         self.heap.free(self)
 
+    def _instead_of_a_copy(self) -> str:
+        return f"pass on its offset, and use block({self.offset}) of the heap, which is opened by its name"
+
     def __eq__(self, other) -> bool:
         return isinstance(other, Block) and self.heap is other.heap and self.offset == other.offset
 
@@ -312,69 +388,6 @@ class Block:
 
     def __repr__(self) -> str:
         return f"<heapwright.Block at {self.offset:#x} of {self.heap.name!r}>"
-
-
-class Mutex:
-    """A mutex that processes share, and that survives the death of its holder.
-
-        with heap.mutex("totals") as previous_holder_died:
-            if previous_holder_died:
-                restore_the_totals()
-                ...
-
-    A thread that waits does not hold Python's global lock. The mutex is not reentrant. It keeps the heap open while a
-    thread waits for it or holds it.
-    """
-
-    #: Bytes of a mutex in a block.
-    SIZE = 16
-
-    #: What follows them in the block of a mutex with a name.
-    MARK = b"HWmutex1"
-
-    def __init__(self, heap: SharedHeap, block: Block):
-        self._heap = heap
-        self._block = block
-        #: The memory of the mutex while it is held by this object.
-        self._held: Optional[ctypes.Array] = None
-
-    def lock(self) -> bool:
-        """Locks the mutex. Returns whether a process died while it held it, and no holder has called `mark_consistent`
-        since. Raises `LockTimeoutError` when one holder, which lives, does not unlock it in time."""
-        memory = self._memory()
-        status = library.hw_shared_lock(self._heap._open_handle(), ctypes.addressof(memory))
-        if status in (OK, PREVIOUS_HOLDER_DIED):
-            self._held = memory
-        # Not for as long as the exception lives.
-        del memory
-        if status != PREVIOUS_HOLDER_DIED:
-            require(status)
-        return status == PREVIOUS_HOLDER_DIED
-
-    def unlock(self) -> None:
-        """Unlocks the mutex. Raises `Error` if this process does not hold it."""
-        memory = self._memory()
-        held, self._held = self._held, None
-        try:
-            require(library.hw_shared_unlock(self._heap._open_handle(), ctypes.addressof(memory)))
-        except Error as refused:
-            # The child of a fork does not hold what its parent held.
-            if refused.status != NOT_THE_HOLDER:
-                self._held = held
-            raise
-
-    def mark_consistent(self) -> None:
-        """Declares the data that the mutex guards consistent. The mutex is held."""
-        require(library.hw_shared_mark_consistent(self._heap._open_handle(), ctypes.addressof(self._memory())))
-
-    def _memory(self) -> ctypes.Array:
-        return self._heap._memory(self._block.offset, self.SIZE)
-
-    def __enter__(self) -> bool:
-        return self.lock()
-
-    def __exit__(self, *_) -> None:
-        self.unlock()
 
 
 def _milliseconds(seconds: float) -> int:
@@ -405,6 +418,8 @@ def _encoded(
     slabs: bool = False,
     patience: float = 10.0,
 ) -> Settings:
+    if not isinstance(slabs, bool):
+        raise TypeError(f"slabs is {slabs!r}; it must be True or False")
     number = 0 if policy is None else library.hw_policy_from_name(str(policy).encode())
     if policy is not None and number == 0:
         raise ValueError(f"no such policy: {policy}; there are first, next, best, worst, random, buddy, good")
@@ -417,6 +432,6 @@ def _encoded(
         granule=unsigned(granule, c_uint32, "granule"),
         processes=unsigned(processes, c_uint32, "processes"),
         roots=unsigned(roots, c_uint32, "roots"),
-        small_blocks=1 if slabs else 0,
+        small_blocks=int(slabs),
         patience=_milliseconds(patience),
     )

@@ -1,5 +1,8 @@
 """Heaps in forked children, in signal handlers, beside threads, and beside a process that stopped in an operation."""
 
+import contextlib
+import ctypes
+import functools
 import os
 import signal
 import sys
@@ -12,6 +15,9 @@ import heapwright
 
 #: Where the lock lies in a segment.
 LOCK = 128
+
+#: How often a signal comes while a mutex is locked and unlocked.
+ATTEMPTS = 5000
 
 
 def ends_well(work, seconds=10):
@@ -114,6 +120,120 @@ class Interrupted(unittest.TestCase):
         mutex = self.heap.mutex("held")
         with mutex:
             self.assertTrue(ends_well(close))
+
+    def assert_free(self, mutex):
+        """A mutex of a handle of its own: threads of a process are not told apart."""
+        with mutex:
+            pass
+
+    def test_an_interrupted_wait_leaves_the_mutex_free(self):
+        heap = heapwright.SharedHeap.open(self.name)
+        mutex = heap.mutex("waited for")
+
+        def with_statement():
+            with mutex:
+                self.fail("not interrupted")
+
+        for wait in (with_statement, mutex.lock, lambda: contextlib.ExitStack().enter_context(mutex)):
+            ready, told = os.pipe()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                child = os.fork()
+            if child == 0:
+                mutex.lock()
+                os.write(told, b".")
+                time.sleep(0.15)
+                mutex.unlock()
+                os._exit(0)
+            os.read(ready, 1)
+            interrupt = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+            interrupt.start()
+            with self.assertRaises(KeyboardInterrupt):
+                wait()
+            interrupt.join()
+            os.waitpid(child, 0)
+            for descriptor in (ready, told):
+                os.close(descriptor)
+            self.assert_free(mutex)
+        heap.close()
+
+    def test_a_mutex_is_held_until_the_end_of_a_with_statement_or_of_an_exit_stack(self):
+        heap = heapwright.SharedHeap.open(self.name)
+        mutex = heap.mutex("m")
+        with contextlib.ExitStack() as stack:
+            for held in (mutex, stack):
+                with held:
+                    if held is stack:
+                        self.assertFalse(stack.enter_context(mutex))
+                    self.assertRaises(heapwright.LockTimeoutError, self.heap.mutex("m").lock)
+                    self.assertRaises(BufferError, heap.close)
+                self.assert_free(mutex)
+        heap.close()
+
+    def test_a_signal_at_the_end_of_a_body_leaves_the_mutex_free(self):
+        class Interrupt:
+            """`-Interrupt()` gets the signal in an instruction after which the interpreter does not ask for signals."""
+
+            __neg__ = staticmethod(functools.partial(getattr(ctypes.CDLL(None), "raise"), int(signal.SIGINT)))
+
+        heap = heapwright.SharedHeap.open(self.name)
+        mutex, now = heap.mutex("m"), Interrupt()
+        with self.assertRaises(KeyboardInterrupt):
+            with mutex:
+                -now
+        self.assert_free(mutex)
+        heap.close()
+
+    @unittest.skipIf(sys.version_info < (3, 10), "signals come between any two instructions, as in threading.Lock")
+    def test_signals_at_any_time_leave_the_mutex_free(self):
+        class Came(Exception):
+            pass
+
+        def come(*_):
+            raise Came
+
+        heap = heapwright.SharedHeap.open(self.name)
+        mutex, came = heap.mutex("m"), 0
+        previous = signal.signal(signal.SIGALRM, come)
+        try:
+            for attempt in range(ATTEMPTS):
+                try:
+                    try:
+                        signal.setitimer(signal.ITIMER_REAL, 1e-6 * (1 + attempt % 40))
+                        for _ in range(100):
+                            with mutex:
+                                pass
+                    finally:
+                        signal.setitimer(signal.ITIMER_REAL, 0)
+                except Came:
+                    came += 1
+                self.assert_free(mutex)
+        finally:
+            signal.signal(signal.SIGALRM, previous)
+        self.assertGreater(came, ATTEMPTS // 2)
+        heap.close()
+
+    def test_a_body_that_ends_in_the_child_of_a_holder_raises(self):
+        def locked_until_the_end(finish):
+            with self.heap.mutex("held"):
+                child = os.fork()
+                if child == 0:
+                    finish()
+                    return 0
+            return child
+
+        parent = os.getpid()
+        for finish in (lambda: None, self.heap.close):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                child, refused = 0, False
+                try:
+                    child = locked_until_the_end(finish)
+                except heapwright.Error:
+                    refused = True
+            if os.getpid() != parent:
+                os._exit(0 if refused else 1)
+            self.assertEqual((refused, os.waitpid(child, 0)[1]), (False, 0))
 
     def test_a_process_that_stopped_in_an_operation_is_named(self):
         with warnings.catch_warnings():

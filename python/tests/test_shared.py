@@ -1,6 +1,8 @@
 """Two processes and one heap: arrays, blocks, names, mutexes, deaths."""
 
+import copy
 import os
+import pickle
 import signal
 import struct
 import subprocess
@@ -272,6 +274,101 @@ class Shared(unittest.TestCase):
         del view
         self.heap.delete_array("a")
         self.assertNotIn("a", self.heap)
+
+    def test_an_array_that_another_process_replaces_is_deleted_as_a_whole_or_not_at_all(self):
+        other = heapwright.SharedHeap.open(self.name)
+        self.heap.create_array("x", 100)
+
+        def replaced(block):
+            del self.heap._require_no_views
+            other.delete_array("x")
+            # Where the array was.
+            other.create_array("mine", 100)[:] = 7
+            self.assertEqual(other["mine"].offset, block.offset)
+            other.create_array("x", 100)
+
+        self.heap._require_no_views = replaced
+        self.heap.delete_array("x")
+        self.assertNotIn("x", other)
+        self.assertEqual(other["mine"].size, self.heap["mine"].size)
+        # The hole of the array that was deleted, not that of the other one.
+        for number in range(3):
+            self.heap.create_array(f"new{number}", 100)
+        self.assertEqual(set(other.array("mine")), {7})
+
+    def test_an_array_that_is_made_is_the_one_that_is_returned(self):
+        made = self.heap.create_array("x", 10)
+        del self.heap["x"]
+        self.heap.array = lambda name: self.fail(f"{name} was looked up")
+        again = self.heap.create_array("x", 10)
+        again[:] = 3
+        self.assertEqual((made.sum(), heapwright.SharedHeap.open(self.name).array("x").sum()), (0, 30))
+
+    def test_an_array_is_that_of_its_name_while_another_process_replaces_it(self):
+        other = heapwright.SharedHeap.open(self.name)
+        self.heap.create_array("x", 100, "i8")
+        lookups = []
+
+        def block_of(name, root=heapwright.SharedHeap._root):
+            lookups.append(name)
+            found = root(self.heap, name)
+            if len(lookups) == 1:
+                other.delete_array("x")
+                other.allocate(864).buffer[:] = b"?" * 896
+                other.create_array("x", 3, "u1")[:] = 5
+            return found
+
+        self.heap._root = block_of
+        self.assertEqual(list(self.heap.array("x")), [5, 5, 5])
+
+    def test_processes_that_replace_an_array_leave_those_of_others_alone(self):
+        replace = """
+import time
+end = time.monotonic() + 1.5
+while time.monotonic() < end:
+    try: heap.delete_array("x")
+    except KeyError: pass
+    try: heap.create_array("x", 100, "u1")
+    except heapwright.ExistsError: pass
+    try: assert heap.array("x").shape == (100,)
+    except KeyError: pass
+"""
+        heap = heapwright.SharedHeap.open(self.name)
+        command = [sys.executable, "-c", CHILD.format(replace), self.name]
+        children = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+        while any(child.poll() is None for child in children):
+            mine = [heap.create_array(f"mine{number}", 100, "u1") for number in range(2)]
+            for number, array in enumerate(mine):
+                array[:] = number + 1
+            for number, array in enumerate(mine):
+                self.assertEqual(set(array), {number + 1})
+            del mine, array
+            for number in range(2):
+                heap.delete_array(f"mine{number}")
+        self.assertEqual([child.communicate()[1] for child in children], [""] * 3)
+
+    def test_items_of_no_length_are_refused(self):
+        for dtype in ("U", "S", "V", str, bytes):
+            with self.assertRaisesRegex(ValueError, "has no length: give it one, such as [USV]20"):
+                self.heap.create_array("texts", 3, dtype)
+        self.assertNotIn("texts", self.heap)
+        self.assertEqual(self.heap.create_array("texts", 3, "U5").dtype, numpy.dtype("U5"))
+
+    def test_slabs_are_asked_for_with_a_bool(self):
+        for slabs in ("no", 1, None):
+            with self.assertRaisesRegex(TypeError, "slabs is .*; it must be True or False"):
+                heapwright.SharedHeap.create(self.name + "-no", slabs=slabs)
+
+    def test_nothing_of_a_heap_is_copied_or_pickled(self):
+        block, array = self.heap.allocate(10), self.heap.create_array("a", 1000)
+        array[:] = 1
+        instead = {self.heap: f"open\\('{self.name}'\\)", block: "its offset", self.heap.mutex("m"): r"mutex\(\)"}
+        for found, advice in instead.items():
+            text = f"{type(found).__name__} cannot be copied or pickled: .*{advice}"
+            for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+                with self.assertRaisesRegex(TypeError, text):
+                    copied(found)
+        self.assertEqual((array.sum(), list(self.heap)), (1000, ["a", "m"]))
 
     def test_a_mutex_without_a_name_leaves_no_block(self):
         with heapwright.SharedHeap.create(self.name + "-full", size=64 << 10, roots=1) as heap:

@@ -1,5 +1,8 @@
 //! Ctrl-C and requests to end: the first ends the current work in an orderly way, the second ends the process at once.
 //!
+//! A second signal that comes at once is the same request: `timeout` of coreutils sends its signal to the command, and
+//! again to its process group.
+//!
 //! A command that has partial results to keep holds an [`Interruption`] and asks it. Without one, the first signal ends
 //! the process. Either way its [temporary files](crate::temporary) are removed.
 
@@ -7,11 +10,12 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use anyhow::{Context, Result};
+use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
@@ -22,6 +26,9 @@ use crate::temporary;
 
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
+/// How long after a signal others are the same request, in milliseconds.
+const SAME_REQUEST: u64 = 500;
+
 /// Number of [`Interruption`]s, and of [`PassedOn`]s.
 static LISTENERS: AtomicUsize = AtomicUsize::new(0);
 static PASSING: AtomicUsize = AtomicUsize::new(0);
@@ -30,6 +37,8 @@ static PASSING: AtomicUsize = AtomicUsize::new(0);
 static CAME: AtomicI32 = AtomicI32::new(0);
 /// Whether a signal was left to an [`Interruption`].
 static LEFT: AtomicBool = AtomicBool::new(false);
+/// When the last request came ([`monotonic_milliseconds`]); 0 before the first.
+static REQUESTED: AtomicU64 = AtomicU64::new(0);
 /// Whether a signal came that ends this process.
 static ENDS: AtomicBool = AtomicBool::new(false);
 /// Whether the thread below runs.
@@ -56,7 +65,7 @@ pub(crate) fn watch() -> io::Result<()> {
     if !*watched {
         let heeded = without_ignored_hangup(&SIGNALS);
         for &signal in &heeded {
-            // SAFETY: the handler does nothing but load and store words.
+            // SAFETY: the handler does nothing but load and store words and read a clock, which is async-signal-safe.
             unsafe { low_level::register(signal, move || record_arrival(signal)) }?;
         }
         // Handlers run in the order in which they were registered.
@@ -70,6 +79,9 @@ pub(crate) fn watch() -> io::Result<()> {
 }
 
 fn record_arrival(signal: i32) {
+    if !is_new_request() {
+        return;
+    }
     let is_listening = LISTENERS.load(Ordering::Relaxed) > 0;
     if is_listening {
         CAME.store(signal, Ordering::Relaxed);
@@ -78,6 +90,20 @@ fn record_arrival(signal: i32) {
         return;
     }
     ENDS.store(true, Ordering::Release);
+}
+
+/// Records that a signal came. Returns whether it is a request of its own, and not one that came a moment before.
+fn is_new_request() -> bool {
+    let (now, before) = (monotonic_milliseconds(), REQUESTED.load(Ordering::Relaxed));
+    let is_same = before != 0 && now.saturating_sub(before) < SAME_REQUEST;
+    // Another thread may handle another signal at this moment.
+    !is_same && REQUESTED.compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+}
+
+/// Returns a time that is not 0. Signal handlers may ask for it.
+fn monotonic_milliseconds() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    1 + now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }
 
 fn take(signal: i32) {

@@ -128,6 +128,25 @@ fn a_minimization_keeps_the_smallest_trace_so_far() {
 }
 
 #[test]
+fn a_signal_that_is_sent_twice_in_a_moment_is_one_request() {
+    for pause in [Duration::from_micros(200), Duration::from_millis(5), Duration::from_millis(50)] {
+        let folder = folder();
+        let tries = folder.path().join("tries");
+        let test = format!("echo >> {}; sleep 0.1; test $(wc -c < {{}}) -lt 3000", tries.display());
+        let child = start(folder.path(), &["minimize", "t", "-o", "small.hwt", "--command", &test]);
+        wait_until(|| fs::read(&tries).is_ok_and(|tries| tries.len() >= 5));
+        kill(&child, libc::SIGTERM);
+        sleep(pause);
+        kill(&child, libc::SIGTERM);
+        let output = child.wait_with_output().unwrap();
+        let out = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(code(output.status), 143, "{pause:?}: {out}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(out.contains("the search was interrupted"), "{pause:?}: {out}");
+        assert_eq!(names(folder.path()), ["small.hwt", "t", "tmp", "tries"]);
+    }
+}
+
+#[test]
 fn a_second_signal_ends_the_command_at_once_and_leaves_no_temporary_files() {
     let folder = folder();
     let words = ["minimize", "t", "-o", "small.hwt", "--command", "sleep 20; test ! -s {}"];

@@ -7,7 +7,7 @@ mod segment;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -114,6 +114,32 @@ fn inspect_shows_the_contents() {
     text.says(0, &["Map", "Processes", "Roots", "Holes", "Counters", "Blocks", "orders", &offset, "AAAA"]);
     assert!(!text.out.contains('\x1b'));
     heap.close().unwrap();
+}
+
+#[test]
+fn segments_that_cannot_be_opened_for_lack_of_descriptors_are_not_called_missing() {
+    let spot = Spot::at_rest("descriptors", 4);
+    for words in ["list", "list --json", "top --once --every 10ms", "top --once --every 10ms --json"] {
+        let failures = (3..12).filter(|limit| {
+            let script = format!("ulimit -n {limit}; exec \"$0\" shm {words}");
+            let output = Command::new("sh").args(["-c", &script]).arg(heapwright().get_program()).output().unwrap();
+            let (said, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            if output.status.success() {
+                assert!(said.contains(&spot.name), "{limit}, {words}: {said}");
+                return false;
+            }
+            // 127: what the system's loader needs could not be opened.
+            assert!(
+                output.stdout.is_empty() && matches!(output.status.code(), Some(1 | 127)),
+                "{limit}, {words}: {said}"
+            );
+            if output.status.code() == Some(1) {
+                assert!(error.contains("ulimit -n") && error.lines().count() == 1, "{limit}, {words}: {error}");
+            }
+            output.status.code() == Some(1)
+        });
+        assert!(failures.count() > 0, "{words}");
+    }
 }
 
 #[test]

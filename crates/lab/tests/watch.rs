@@ -3,8 +3,11 @@
 mod common;
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use common::{compiled, heapwright};
 use serde_json::Value;
@@ -335,6 +338,47 @@ fn a_picture_that_is_requested_at_once_is_the_first_that_there_is() {
     let output = watch(&["--once", "--after", "0", "--", "sh", "-c", "kill -9 $$"]);
     let seen = text(&output.stdout).contains("live bytes");
     assert!(seen || text(&output.stderr).contains("it ended before its heap was seen"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_program_that_ends_before_its_heap_is_seen_gives_its_exit_code() {
+    for _ in 0..5 {
+        // A shell may end without exit handlers: it leaves no state then.
+        let output = watch(&["--once", "--json", "--", "sh", "-c", "exit 7"]);
+        let why = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(7), "{why}");
+        assert!(!output.stdout.is_empty() || why.contains("it ended before its heap was seen"), "{why}");
+    }
+}
+
+#[test]
+fn a_reader_that_ends_first_leaves_no_program_behind() {
+    for json in [&[][..], &["--json"]] {
+        let words = [&["watch", "--once", "--after", "0"], json, &["--", "sleep", "0.7"]].concat();
+        let start = Instant::now();
+        // Not its standard error, which the program has, too.
+        let mut child = heapwright().args(words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        drop(child.stdout.take());
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGPIPE));
+        assert!(start.elapsed() >= Duration::from_millis(700), "it ended before the program");
+    }
+}
+
+#[test]
+fn a_program_is_left_after_its_picture_if_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (printed, done) = (folder.path().join("printed"), folder.path().join("done"));
+    let script = format!("sleep 1; echo > '{}'", done.display());
+    let output = ["--output", printed.to_str().unwrap(), "--detach"];
+    let words = [&["--once", "--after", "0"], &output[..], &["--", "sh", "-c", &script]].concat();
+    let output = watch(&words);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("live bytes") && !done.exists(), "{}", text(&output.stdout));
+    let start = Instant::now();
+    while !done.exists() {
+        assert!(start.elapsed() < Duration::from_secs(60), "the program was not left running");
+        sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]

@@ -42,24 +42,30 @@ pub fn run(json: bool) -> Result<ExitCode> {
 
 fn find() -> Result<Vec<Found>> {
     let entries = fs::read_dir(FOLDER).with_context(|| format!("cannot list {FOLDER}"))?;
-    let names = entries.filter_map(|entry| entry.ok().map(|entry| entry.file_name()));
-    let mut found: Vec<Found> = names.filter_map(|name| Found::at(Place::new(name).ok()?)).collect();
+    let mut found = Vec::new();
+    for entry in entries {
+        let name = entry.with_context(|| format!("cannot list {FOLDER}"))?.file_name();
+        if let Ok(place) = Place::new(name) {
+            found.extend(Found::at(place)?);
+        }
+    }
     found.sort_by(|one, other| one.place.path().cmp(other.place.path()));
     Ok(found)
 }
 
 impl Found {
-    /// What is at `place`, if it is a segment of ours.
-    fn at(place: Place) -> Option<Found> {
+    /// What is at `place`, if it is a segment of ours. Fails only for a shortage, which concerns all segments.
+    fn at(place: Place) -> Result<Option<Found>, Error> {
         let access = Access { patience: PATIENCE, ..Access::default() };
         let outcome = match Snapshot::read_with(&place, &access) {
             Ok(snapshot) => Ok(Box::new(snapshot)),
-            Err(error) => {
-                let word = look::refusal(&error)?;
-                Err((error, word))
-            }
+            Err(error) if look::is_shortage(&error) => return Err(error),
+            Err(error) => match look::refusal(&error) {
+                Some(word) => Err((error, word)),
+                None => return Ok(None),
+            },
         };
-        Some(Found { place, outcome })
+        Ok(Some(Found { place, outcome }))
     }
 
     fn name(&self) -> String {

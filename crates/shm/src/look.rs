@@ -1,7 +1,7 @@
 //! The words and colours of conditions and states, the same in every table.
 
 use anstyle::{AnsiColor, Style};
-use heapwright_shared::{BlockOwner, Condition, Error, Place, ProcessState, Snapshot};
+use heapwright_shared::{BlockOwner, Condition, Error, FileError, Place, ProcessState, Snapshot};
 
 /// In good order.
 pub const GOOD: Style = AnsiColor::Green.on_default();
@@ -36,6 +36,12 @@ pub fn refusal(error: &Error) -> Option<&'static str> {
         Error::Corrupted { .. } => Some("corrupted"),
         _ => Some("not readable"),
     }
+}
+
+/// Returns whether a segment could not be read because the system, or a limit of this process, leaves no descriptors or
+/// memory: the segments after it cannot be read either.
+pub fn is_shortage(error: &Error) -> bool {
+    matches!(error, Error::System { reason: FileError::NoDescriptors | FileError::NoMemory, .. })
 }
 
 /// A process's state in a word.

@@ -83,15 +83,25 @@ impl Looks {
     }
 }
 
-/// Looks at the segment that was named, or at all that can be read.
+/// Looks at the segment that was named, or at all that this user can read.
 fn look(args: &TopArgs, before: &[View]) -> Result<Vec<View>> {
     let access = args.trust.access();
     if let Some(place) = &args.place {
         return Ok(vec![View::of(place.clone(), &access, before)?]);
     }
     let entries = fs::read_dir(FOLDER).with_context(|| format!("cannot list {FOLDER}"))?;
-    let places = entries.filter_map(|entry| Place::new(entry.ok()?.file_name()).ok());
-    let mut views: Vec<View> = places.filter_map(|place| View::of(place, &access, before).ok()).collect();
+    let mut views = Vec::new();
+    for entry in entries {
+        let name = entry.with_context(|| format!("cannot list {FOLDER}"))?.file_name();
+        if let Ok(place) = Place::new(name) {
+            match View::of(place, &access, before) {
+                Ok(view) => views.push(view),
+                Err(error) if look::is_shortage(&error) => return Err(error.into()),
+                // Of another user, or no segment.
+                Err(_) => {}
+            }
+        }
+    }
     views.sort_by(|one, other| one.place.path().cmp(other.place.path()));
     Ok(views)
 }

@@ -29,12 +29,13 @@ mod view;
 mod watched;
 
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Error, Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
@@ -71,8 +72,9 @@ With --quiz: left, right and 1 to 9 choose a hole, Enter guesses, and goes on.
 The program is not slowed down: its memory is read from outside. Its output is shown below its heap,
 or goes to a file. It reads standard input unless that is the terminal.
 
-Exit code: the program's own, or its signal. 127: there is no such program. 126: it cannot be
-executed. 125: heapwright itself failed. With --pid: 0, or 1 when its heap cannot be seen.";
+Exit code: the program's own, or its signal; 0 when it is left running. 127: there is no such program.
+126: it cannot be executed. 125: heapwright itself failed. With --pid: 0, or 1 when its heap cannot be
+seen.";
 
 /// Arguments of `watch`.
 #[derive(Args)]
@@ -110,11 +112,12 @@ pub struct Arguments {
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Leave the program running when watching ends; requires an output file.
+    /// Leave the program running when watching ends, with --once after the picture; requires an output file.
     #[arg(long, requires = "output")]
     pub detach: bool,
 
-    /// Print one picture as text and exit.
+    /// Print one picture as text. The command ends when the program does; with --detach, --pid or a trace, after the
+    /// picture.
     #[arg(long)]
     pub once: bool,
 
@@ -165,7 +168,7 @@ fn watch_process(arguments: &Arguments, pid: u32) -> Result<ExitCode> {
         bail!("process {pid} cannot be watched: {unseen}");
     }
     if arguments.once {
-        print(arguments, &live, sampled(&live)?)?;
+        print(arguments, &live, sampled(&live)?).map_err(|error| failure(&error))?;
         return Ok(ExitCode::SUCCESS);
     }
     let end = live.run(&mut Terminal::take()?)?;
@@ -233,8 +236,8 @@ fn chosen_policy(arguments: &Arguments) -> Result<(String, Option<RuleSet>)> {
 /// Interval between samples before the picture is printed.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Prints one picture at the requested time, or at the program's end, and waits for that end. Forwards signals to the
-/// program meanwhile.
+/// Prints one picture at the requested time, or at the program's end, and waits for that end, unless the program is to
+/// be left. Forwards signals to the program meanwhile.
 fn look_once(arguments: &Arguments, mut live: Live, signals: &mut Forwarded) -> Result<End> {
     /// How much later than requested the picture of a program is printed that has no heap yet.
     const LATER: Duration = Duration::from_secs(1);
@@ -249,20 +252,42 @@ fn look_once(arguments: &Arguments, mut live: Live, signals: &mut Forwarded) -> 
         }
         thread::sleep(PAUSE);
     }
-    let sample = sampled(&live).map_err(|error| match file::obstacle_of(&arguments.program[0]) {
-        Some(obstacle) => anyhow!("no heap to show: {obstacle}"),
-        None if live.is_over() => anyhow!(
-            "no heap to show of {}: it ended before its heap was seen, and without its exit handlers (as _exit and \
-             signals do)",
-            arguments.program[0].shown()
-        ),
-        None => error.context(format!("no heap to show of {}", arguments.program[0].shown())),
-    });
-    let printed = sample.and_then(|sample| print(arguments, &live, sample));
-    let Some(program) = &mut live.program else { return printed.map(|()| End::Left) };
+    let printed = match sampled(&live) {
+        Ok(sample) => print(arguments, &live, sample),
+        Err(error) => return unseen(arguments, live, signals, error),
+    };
+    let end = end_of(arguments, live, signals);
+    // A closed pipe ends this command here, and not before the program.
+    printed.map(|()| end).map_err(|error| failure(&error).into())
+}
+
+/// Waits for the end of a program whose heap was not seen. If it ended by itself before that, its exit code counts.
+fn unseen(arguments: &Arguments, live: Live, signals: &mut Forwarded, error: Error) -> Result<End> {
+    let (name, is_over) = (arguments.program[0].shown(), live.is_over());
+    let end = end_of(arguments, live, signals);
+    if let Some(obstacle) = file::obstacle_of(&arguments.program[0]) {
+        bail!("no heap to show: {obstacle}");
+    }
+    if !is_over {
+        return Err(error.context(format!("no heap to show of {name}")));
+    }
+    heapwright_show::eprintln!(
+        "heapwright: no heap to show of {name}: it ended before its heap was seen, and without its exit handlers (as \
+         _exit and signals do)"
+    );
+    Ok(end)
+}
+
+/// Leaves the program or waits for its end, as the arguments say.
+fn end_of(arguments: &Arguments, mut live: Live, signals: &mut Forwarded) -> End {
+    let Some(program) = &mut live.program else { return End::Left };
     loop {
         if let Some(status) = program.ended() {
-            return printed.map(|()| End::Ended(status));
+            return End::Ended(status);
+        }
+        if arguments.detach {
+            program.let_go();
+            return End::Left;
         }
         signals.pending().for_each(|signal| program.signal(signal));
         thread::sleep(PAUSE);
@@ -279,12 +304,7 @@ fn sampled(live: &Live) -> Result<&Sample> {
     }
 }
 
-fn print(arguments: &Arguments, live: &Live, sample: &Sample) -> Result<()> {
+fn print(arguments: &Arguments, live: &Live, sample: &Sample) -> io::Result<()> {
     let shown = live.family.shown();
-    if arguments.json {
-        plain::print_json(shown, sample)?
-    } else {
-        plain::print(shown, sample).map_err(|error| failure(&error))?
-    }
-    Ok(())
+    if arguments.json { plain::print_json(shown, sample) } else { plain::print(shown, sample) }
 }

@@ -1,6 +1,6 @@
 //! One picture of a heap, as text.
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 
 use heapwright_host::names::Shown;
@@ -171,7 +171,9 @@ impl<'r> Row<'r> {
 
 /// Prints the heap as one JSON object.
 pub fn print_json(shown: &Watched, sample: &Sample) -> io::Result<()> {
-    results::print(&[Row::of(shown, sample)])
+    let mut out = BufWriter::new(io::stdout().lock());
+    results::write(&mut out, &[Row::of(shown, sample)])?;
+    out.flush()
 }
 
 /// Prints the heap as text.
