@@ -59,7 +59,7 @@ impl Image {
     pub fn copy(memory: &impl Memory, mappings: &[Mapping], budget: u64) -> Option<(Image, u64)> {
         let ranges = glibc::ranges(memory, mappings);
         let (mut image, mut copied, mut looked_at) = (Image::default(), 0, 0);
-        for mapping in mappings.iter().filter(|mapping| mapping.is_data() && mapping.rss + mapping.swap > 0) {
+        for mapping in mappings.iter().filter(|mapping| mapping.may_have_blocks() && mapping.rss + mapping.swap > 0) {
             let in_mapping = |range: &Range<u64>| {
                 range.start.max(mapping.range.start) / PAGE * PAGE
                     ..range.end.min(mapping.range.end).div_ceil(PAGE) * PAGE

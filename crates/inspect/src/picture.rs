@@ -198,11 +198,11 @@ impl Picture {
     pub fn take(subject: Subject, memory: &impl Memory, mappings: &[Mapping]) -> Picture {
         let arenas = glibc::find(memory, mappings);
         let heaps = Heaps::of(arenas.as_ref());
-        let is_plain_block = |mapping: &&Mapping| mapping.is_plain() && !heaps.overlap(&mapping.range);
-        let plain: Vec<&Mapping> = mappings.iter().filter(is_plain_block).collect();
+        let may_be_own = |mapping: &&Mapping| mapping.is_nameless() && !heaps.overlap(&mapping.range);
+        let nameless: Vec<&Mapping> = mappings.iter().filter(may_be_own).collect();
         let own = match arenas.as_ref().and_then(|found| found.parameters) {
             Some(Parameters { mmapped_blocks: 0, .. }) | None => Vec::new(),
-            Some(_) => glibc::own_mappings(memory, &plain),
+            Some(_) => glibc::own_mappings(memory, &nameless),
         };
         let allocator = allocator(mappings, subject.linked, arenas.is_some());
         Picture {
@@ -467,8 +467,7 @@ fn origins(
     for mapping in mappings {
         let name = origin(mapping, threads, heaps);
         let mut left = mapping.clone();
-        let inside = own.iter().filter(|one| mapping.range.contains(&one.start));
-        for block in inside {
+        for block in own_parts(own, &mapping.range) {
             let pages = memory.pages(block.start, ((block.end - block.start) / PAGE) as usize);
             let is_in = |state| pages.iter().filter(|one| **one == state).count() as u64 * PAGE;
             let rss = is_in(PageState::Present).min(left.rss);
@@ -495,6 +494,13 @@ fn origins(
     let mut all: Vec<Origin> = named.filter(|origin| origin.rss + origin.swap > 0).collect();
     all.sort_by_key(|origin| std::cmp::Reverse(origin.rss));
     all
+}
+
+/// Returns what of the blocks `own`, in address order, lies in `range`.
+fn own_parts(own: &[Range<u64>], range: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let first = own.partition_point(|block| block.end <= range.start);
+    let inside = own[first..].iter().take_while(|block| block.start < range.end);
+    inside.map(|block| block.start.max(range.start)..block.end.min(range.end))
 }
 
 fn origin(mapping: &Mapping, threads: &Threads, heaps: &Heaps) -> String {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,6 +24,20 @@ static void untouched(void) {
     for (int index = 0; index < COUNT; index++) memset(blocks[index] = malloc(500), 1, 500);
     for (int index = 0; index < COUNT; index++)
         if (index % 8 != 0) free(blocks[index]);
+}
+
+/* Long blocks of each of which a part has other advice, or other access: the kernel shows each as several mappings. */
+static void split(void) {
+    enum { LENGTH = 4 << 20 };
+    for (int index = 0; index < 9; index++) {
+        char *block = malloc(LENGTH), *page = block - 16 + 4096;
+        memset(block, 1, LENGTH);
+        int failed = index % 3 == 0   ? madvise(page, LENGTH, MADV_HUGEPAGE)
+                     : index % 3 == 1 ? madvise(page, LENGTH, MADV_DONTDUMP)
+                                      : mprotect(page + (1 << 20), 1 << 20, index == 2 ? PROT_NONE : PROT_READ);
+        /* Kernels without huge pages. */
+        if (failed && index % 3 != 0) abort();
+    }
 }
 
 /* Memory of the program's own between the blocks. */
@@ -135,6 +150,8 @@ int main(int count, char **arguments) {
     const char *kind = count > 1 ? arguments[1] : "";
     if (strcmp(kind, "untouched") == 0) untouched();
     if (strcmp(kind, "breaks") == 0) breaks();
+    if (strncmp(kind, "split", 5) == 0) split();
+    if (strcmp(kind, "split and abort") == 0) abort();
     if (strcmp(kind, "churn") == 0) threads(churn);
     if (strcmp(kind, "threads") == 0) threads(wait_for_end);
     if (strcmp(kind, "forked") == 0) fork_and_grow();

@@ -52,6 +52,21 @@ fn blocks_that_were_never_touched_are_not_counted_as_memory() {
 }
 
 #[test]
+fn a_long_block_may_be_several_mappings() {
+    for meanwhile in [Meanwhile::Runs, Meanwhile::IsStopped] {
+        let picture = Subject::start(&[], "split").picture(meanwhile);
+        let text = shown::text(&picture);
+        let glibc = picture.glibc.as_ref().unwrap();
+        assert_eq!(glibc.parameters.unwrap().mmapped_blocks, 9);
+        assert!(glibc.own_resident >= 36 << 20, "{text}");
+        assert_eq!(glibc.largest.iter().filter(|block| block.bytes == (4 << 20) + 4096).count(), 9, "{text}");
+        assert!(text.contains("no setting of malloc") && !text.contains("of them in memory"), "{text}");
+        let own = picture.origins.iter().find(|origin| origin.name == "blocks with mappings of their own").unwrap();
+        assert!(own.rss >= 36 << 20 && own.mapped == 9 * ((4 << 20) + 4096), "{text}");
+    }
+}
+
+#[test]
 fn memory_that_the_program_takes_by_sbrk_is_no_damage() {
     let picture = Subject::start(&[], "breaks").picture(Meanwhile::IsStopped);
     let text = shown::paragraph(&picture);

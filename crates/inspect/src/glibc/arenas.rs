@@ -301,13 +301,14 @@ fn mapping_of(mappings: &[Mapping], address: u64) -> Option<Range<u64>> {
 }
 
 /// Returns the mapping that contains `address`, with its neighbours of the same name: in a child that was forked,
-/// memory that a heap had before and memory that it got since are two mappings.
+/// memory that a heap had before and memory that it got since are two mappings; and a program may take the access to a
+/// page from itself.
 fn neighbours(mappings: &[Mapping], address: u64) -> Option<Range<u64>> {
     let at = mappings.iter().position(|mapping| mapping.range.contains(&address))?;
     let is_next = |pair: &[Mapping]| {
         pair[0].range.end == pair[1].range.start
             && pair[0].name == pair[1].name
-            && pair.iter().all(|mapping| mapping.is_data())
+            && pair.iter().all(Mapping::may_have_blocks)
     };
     let in_front = mappings[..=at].windows(2).rev().take_while(|pair| is_next(pair)).count();
     let behind = mappings[at..].windows(2).take_while(|pair| is_next(pair)).count();
