@@ -90,6 +90,8 @@ pub struct ArenaPicture {
     pub unknown: u64,
     /// Bytes of which nothing is known because what describes them is in swap.
     pub unread: u64,
+    /// Bytes of which nothing is known because the program has no access to what describes them.
+    pub closed: u64,
     /// Bytes that the main arena has in other places than its top, and that are not looked into: something was in the
     /// way of the program break.
     pub elsewhere: u64,
@@ -358,6 +360,7 @@ impl Glibc {
             inconsistencies: walked.inconsistencies,
             unknown: walked.unknown,
             unread: walked.unread,
+            closed: walked.closed,
             elsewhere,
             foreign: walked.foreign,
         });

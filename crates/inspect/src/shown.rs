@@ -79,7 +79,8 @@ fn verdict(picture: &Picture, glibc: &Glibc) -> String {
     };
     let unread: u64 = glibc.arenas.iter().map(|arena| arena.unread).sum();
     let elsewhere = elsewhere(glibc);
-    let least = if unread + elsewhere > 0 { "at least " } else { "" };
+    let closed: u64 = glibc.arenas.iter().map(|arena| arena.closed).sum();
+    let least = if unread + closed + elsewhere > 0 { "at least " } else { "" };
     let (live_bytes, free_bytes) = (bytes(live), bytes(free));
     let mut text = format!(
         "Its blocks are {least}{live_bytes}{of_them}. malloc has {least}{free_bytes} of free memory in memory. "
@@ -88,6 +89,13 @@ fn verdict(picture: &Picture, glibc: &Glibc) -> String {
         text += &format!(
             "{} are not known: what describes them is in swap, and reading would bring it back. ",
             bytes(unread)
+        );
+    }
+    if closed > 0 {
+        text += &format!(
+            "{} are not known: what describes them cannot be read, because the program has taken the access to it from \
+             itself (mprotect). ",
+            bytes(closed)
         );
     }
     if elsewhere > 0 {

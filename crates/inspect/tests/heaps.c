@@ -40,6 +40,26 @@ static void split(void) {
     }
 }
 
+/* Blocks of an arena, of which a few pages have other access. */
+static void protect(int access) {
+    enum { COUNT = 20000 };
+    static char *blocks[COUNT];
+    for (int index = 0; index < COUNT; index++) memset(blocks[index] = malloc(1000), 1, 1000);
+    for (int index = 1000; index < COUNT; index += 3000)
+        if (mprotect((char *)(((size_t)blocks[index] + 4095) & ~4095UL), 4096, access) != 0) abort();
+}
+static void *protect_in_thread(void *access) {
+    protect(*(int *)access);
+    write(1, "ready\n", 6);
+    pause();
+    return NULL;
+}
+static void protected(int access) {
+    pthread_t made;
+    if (pthread_create(&made, NULL, protect_in_thread, &access) != 0) abort();
+    pthread_join(made, NULL);
+}
+
 /* Memory of the program's own between the blocks. */
 static void breaks(void) {
     fill(3000);
@@ -154,6 +174,10 @@ int main(int count, char **arguments) {
     if (strcmp(kind, "split and abort") == 0) abort();
     if (strcmp(kind, "churn") == 0) threads(churn);
     if (strcmp(kind, "threads") == 0) threads(wait_for_end);
+    if (strcmp(kind, "read only") == 0) protect(PROT_READ);
+    if (strcmp(kind, "closed") == 0) protect(PROT_NONE);
+    if (strcmp(kind, "read only in thread") == 0) protected(PROT_READ);
+    if (strcmp(kind, "closed in thread") == 0) protected(PROT_NONE);
     if (strcmp(kind, "forked") == 0) fork_and_grow();
     if (strcmp(kind, "named") == 0) fill(100), prctl(PR_SET_NAME, "\xc3\x1b[31m\nx");
     if (strcmp(kind, "own break") == 0) memset(sbrk(1 << 20), 1, 1 << 20);

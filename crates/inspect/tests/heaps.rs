@@ -67,6 +67,26 @@ fn a_long_block_may_be_several_mappings() {
 }
 
 #[test]
+fn pages_with_other_access_hide_nothing_behind_them() {
+    for (kind, number) in [("read only", 0), ("closed", 0), ("read only in thread", 1), ("closed in thread", 1)] {
+        let subject = Subject::start(&[], kind);
+        for meanwhile in [Meanwhile::Runs, Meanwhile::IsStopped] {
+            let picture = subject.picture(meanwhile);
+            let text = shown::text(&picture);
+            let arena = &picture.glibc.as_ref().unwrap().arenas[number];
+            assert_eq!((arena.inconsistencies, arena.unknown), (0, 0), "{text}");
+            let is_closed = kind.starts_with("closed");
+            // Of 7 pages, those with headers; and the block in front of each.
+            let blocks = if is_closed { 19_950..20_000 } else { 20_000..20_010 };
+            assert!(blocks.contains(&arena.blocks), "{kind}: {text}");
+            assert_eq!((arena.closed > 7 * 3072, arena.closed < 7 * 6144), (is_closed, true), "{text}");
+            assert_eq!(text.contains("has taken the access to it"), is_closed, "{text}");
+            assert_eq!(text.contains("Its blocks are at least"), is_closed, "{text}");
+        }
+    }
+}
+
+#[test]
 fn memory_that_the_program_takes_by_sbrk_is_no_damage() {
     let picture = Subject::start(&[], "breaks").picture(Meanwhile::IsStopped);
     let text = shown::paragraph(&picture);

@@ -50,12 +50,23 @@ const HEAP_INFO: [u64; 2] = [48, 32];
 const BREAK_AT: [u64; 3] = [96, 104, 72];
 
 /// Memory in which chunks lie one behind the other.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// From the first chunk to behind the last one, the top included.
     pub range: Range<u64>,
     /// The top chunk, where the arena has it here.
     pub top: Option<u64>,
+    /// Parts that the program has no access to: it has taken that from itself.
+    pub closed: Vec<Range<u64>>,
+}
+
+impl Segment {
+    fn new(range: Range<u64>, top: Option<u64>, mappings: &[Mapping]) -> Segment {
+        let behind = mappings.partition_point(|mapping| mapping.range.end <= range.start);
+        let inside = mappings[behind..].iter().take_while(|mapping| mapping.range.start < range.end);
+        let closed = inside.filter(|mapping| !mapping.is_readable()).map(|mapping| mapping.range.clone()).collect();
+        Segment { range, top, closed }
+    }
 }
 
 /// An arena.
@@ -335,8 +346,8 @@ fn main_segment(
         parameters.map(|known| known.heap_start).or(named).or_else(|| Some(mapping_of(mappings, inside)?.start))?;
     let start = align_up(first.max(heap.start), ALIGN);
     let end = top.as_ref().map_or(heap.end, |top| top.end.min(heap.end));
-    let segment = Segment { range: start..end, top: top.map(|top| top.start) };
-    (start <= segment.top.unwrap_or(end)).then_some(segment)
+    let top = top.map(|top| top.start);
+    (start <= top.unwrap_or(end)).then(|| Segment::new(start..end, top, mappings))
 }
 
 /// Returns the heaps of an arena other than the main one: the heap with the top, and those in front of it.
@@ -360,7 +371,7 @@ fn heaps(memory: &impl Memory, mappings: &[Mapping], arena: u64, bins: u64, seen
         let end = heap.saturating_add(size).min(mapped.end);
         let top = (start..end).contains(&top.start).then_some(top.start);
         if start < end {
-            found.push(Segment { range: start..end, top });
+            found.push(Segment::new(start..end, top, mappings));
         }
         if is_first || previous == 0 || !previous.is_multiple_of(4096) {
             break;
@@ -451,6 +462,6 @@ mod tests {
         let mappings = [mapping(DATA..DATA + 8192, "/lib/libc.so.6"), mapping(HEAP..HEAP + 16384, "[heap]")];
         let found = find(&image, &mappings).unwrap();
         assert_eq!(found.arenas[0].address, arena);
-        assert_eq!(found.arenas[0].segments[0], Segment { range: HEAP..HEAP + 0x4000, top: Some(top) });
+        assert_eq!(found.arenas[0].segments[0], Segment::new(HEAP..HEAP + 0x4000, Some(top), &[]));
     }
 }

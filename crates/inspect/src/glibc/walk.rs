@@ -131,6 +131,8 @@ pub struct Walked {
     pub unknown: u64,
     /// Bytes of which nothing is known because the headers of their chunks are in swap.
     pub unread: u64,
+    /// Bytes of which nothing is known because the program has no access to the headers of their chunks.
+    pub closed: u64,
     /// Bytes between chunks that the program has from the system itself, by `sbrk`.
     pub foreign: u64,
 }
@@ -225,6 +227,22 @@ impl Pages {
     }
 }
 
+/// Pages that are not read, by where they end.
+enum Gap {
+    /// They are in swap.
+    InSwap(u64),
+    /// The program has no access to them.
+    Closed(u64),
+}
+
+impl Gap {
+    fn end(&self) -> u64 {
+        match self {
+            Gap::InSwap(end) | Gap::Closed(end) => *end,
+        }
+    }
+}
+
 struct Walker<'a, 'm, M> {
     memory: &'m M,
     words: Words<'m, M>,
@@ -257,14 +275,16 @@ impl<M: Memory> Walker<'_, '_, M> {
                     at = found;
                     continue;
                 }
-                let behind = self.end_of_swap(at);
-                let found = self.resume(behind.unwrap_or(at + ALIGN), stop);
+                let gap = self.gap(at);
+                let found = self.resume(gap.as_ref().map_or(at + ALIGN, Gap::end), stop);
                 self.end_run();
-                if behind.is_some() {
-                    self.out.unread += found - at;
-                } else {
-                    self.out.inconsistencies += 1;
-                    self.out.unknown += found - at;
+                match gap {
+                    Some(Gap::InSwap(_)) => self.out.unread += found - at,
+                    Some(Gap::Closed(_)) => self.out.closed += found - at,
+                    None => {
+                        self.out.inconsistencies += 1;
+                        self.out.unknown += found - at;
+                    }
                 }
                 at = found;
                 continue;
@@ -300,13 +320,14 @@ impl<M: Memory> Walker<'_, '_, M> {
         (size >= SHORTEST && size.is_multiple_of(ALIGN) && size <= stop.checked_sub(at)?).then_some(size)
     }
 
-    /// Returns where the pages in swap end that have the header of the chunk at `at`, or of the one behind it.
-    fn end_of_swap(&mut self, at: u64) -> Option<u64> {
+    /// Returns the pages that are not read and have the header of the chunk at `at`, or of the one behind it.
+    fn gap(&mut self, at: u64) -> Option<Gap> {
         let header = match self.words.at(at + 8) {
             None => at + 8,
             Some(size) => at.checked_add(size & !FLAGS)?.checked_add(8)?,
         };
-        self.pages.end_of_swap(header)
+        let closed = self.segment.closed.iter().find(|part| part.contains(&header));
+        closed.map(|part| Gap::Closed(part.end)).or_else(|| self.pages.end_of_swap(header).map(Gap::InSwap))
     }
 
     /// Whether the end of a heap that is full is at `at`: a header of length 0, often behind a header without a block.
@@ -420,7 +441,7 @@ mod tests {
         }
         let mut image = Image::default();
         image.push(0x10000, words.iter().flat_map(|word| word.to_le_bytes()).collect());
-        let segment = Segment { range: 0x10000..0x10000 + at as u64, top: None };
+        let segment = Segment { range: 0x10000..0x10000 + at as u64, ..Segment::default() };
         let arena = Arena { address: 0, system_bytes: 0, fast: None, segments: vec![segment] };
         walk(&image, &arena, &HashSet::new(), false, Listing::Counted)
     }
@@ -454,7 +475,7 @@ mod tests {
                 address: 0,
                 system_bytes: 0,
                 fast: None,
-                segments: vec![Segment { range: range.clone(), top: None }],
+                segments: vec![Segment { range: range.clone(), ..Segment::default() }],
             };
             let walked = walk(&memory, &arena, &HashSet::new(), false, Listing::Counted);
             let pages = swapped.end - swapped.start;
