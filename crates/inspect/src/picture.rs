@@ -43,8 +43,12 @@ pub struct Origin {
 /// An arena of glibc's malloc. Bytes are those of whole chunks, headers included.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ArenaPicture {
-    /// Its number; 0 is the main arena.
+    /// Its number; 0 is the main arena, of the largest heap if there are several.
     pub number: usize,
+    /// The number of its heap, if every copy of the C library has one: from 0 on, the largest first.
+    pub heap: usize,
+    /// Whether it is the main arena of its heap.
+    pub is_main: bool,
     /// Bytes that it has from the system.
     pub system_bytes: u64,
     /// Bytes that are not free to malloc, as `mallinfo2` counts them: thread caches among them.
@@ -277,21 +281,21 @@ impl Glibc {
             blocks: Vec::new(),
             compaction_bound: 0,
         };
-        let walk = |(number, arena): (usize, &Arena)| {
+        let walk = |arena: &Arena| {
             let (fast, damaged) = glibc::fast_blocks(memory, arena);
-            let mut walked = glibc::walk(memory, arena, &fast, number == 0, subject.listing);
+            let mut walked = glibc::walk(memory, arena, &fast, subject.listing);
             let has_nothing = arena.system_bytes == 0 && !arena.segments.is_empty();
             walked.inconsistencies += damaged + u64::from(has_nothing);
             walked
         };
-        let mut walked: Vec<Walked> = found.arenas.iter().enumerate().map(walk).collect();
+        let mut walked: Vec<Walked> = found.arenas.iter().map(walk).collect();
         let caches: Vec<Cache> = walked.iter_mut().flat_map(|arena| std::mem::take(&mut arena.caches)).collect();
         let cached = cached_by_arena(&found.arenas, &caches);
         let (threads, torn) = threads::of(memory, &subject.threads, &found.arenas, &caches);
         all.threads = threads;
         for (number, (walked, cached)) in walked.into_iter().zip(cached).enumerate() {
             let cached = (!torn.contains(&number)).then_some(cached);
-            all.add(number, found.arenas[number].system_bytes, walked, cached);
+            all.add(&found.arenas[number], walked, cached);
         }
         let free_lists = caches.iter().flat_map(|cache| &cache.lists);
         let own_blocks = own.iter().map(|range| Block { address: range.start + 16, bytes: range.end - range.start });
@@ -317,7 +321,8 @@ impl Glibc {
         all
     }
 
-    fn add(&mut self, number: usize, system_bytes: u64, walked: Walked, cached: Option<SizeClass>) {
+    fn add(&mut self, arena: &Arena, walked: Walked, cached: Option<SizeClass>) {
+        let system_bytes = arena.system_bytes;
         for (&size, class) in &walked.sizes {
             add(&mut self.sizes, size, *class);
         }
@@ -328,7 +333,7 @@ impl Glibc {
         self.blocks.extend(&walked.listed);
         let free = walked.free.bytes + walked.fast.bytes + walked.top;
         let known = cached.unwrap_or_default();
-        let elsewhere = if number == 0 { system_bytes.saturating_sub(walked.bytes) } else { 0 };
+        let elsewhere = if arena.is_main { system_bytes.saturating_sub(walked.bytes) } else { 0 };
         // The first chunk is aligned, and the break may move while it is read.
         let elsewhere = if elsewhere > SMALL_DIFFERENCE { elsewhere } else { 0 };
         let live = walked.used.bytes.saturating_sub(known.bytes);
@@ -337,7 +342,9 @@ impl Glibc {
         self.mmap_threshold_estimate += walked.resident_long_holes;
         self.compaction_bound += walked.resident.saturating_sub(live) + elsewhere;
         self.arenas.push(ArenaPicture {
-            number,
+            number: self.arenas.len(),
+            heap: arena.heap,
+            is_main: arena.is_main,
             system_bytes,
             used: system_bytes.saturating_sub(free),
             free,
@@ -381,6 +388,20 @@ impl Glibc {
         self.arenas.iter().map(of_arena).sum::<u64>() + self.own_resident
     }
 
+    /// Returns the number of heaps: every copy of the C library has one.
+    pub fn heaps(&self) -> usize {
+        self.arenas.last().map_or(0, |arena| arena.heap + 1)
+    }
+
+    /// Returns how the arena of this number is called.
+    pub fn name_of(&self, number: usize) -> String {
+        match self.arenas.get(number) {
+            Some(arena) if arena.is_main && arena.heap > 0 => format!("main of heap {}", arena.heap + 1),
+            Some(arena) if arena.is_main => "main".to_owned(),
+            _ => number.to_string(),
+        }
+    }
+
     /// Returns the free bytes in memory.
     pub fn resident_free(&self) -> u64 {
         self.arenas.iter().map(|arena| arena.resident_free).sum()
@@ -409,9 +430,13 @@ struct Heaps {
 
 impl Heaps {
     fn of(arenas: Option<&glibc::Arenas>) -> Heaps {
-        let Some((main, others)) = arenas.and_then(|found| found.arenas.split_first()) else { return Heaps::default() };
-        let ranges = |arena: &Arena| arena.segments.iter().map(|segment| segment.range.clone()).collect::<Vec<_>>();
-        Heaps { are_known: true, main: ranges(main), others: others.iter().flat_map(ranges).collect() }
+        let Some(found) = arenas else { return Heaps::default() };
+        let (main, others): (Vec<&Arena>, _) = found.arenas.iter().partition(|arena| arena.is_main);
+        let ranges = |arenas: Vec<&Arena>| {
+            let segments = arenas.into_iter().flat_map(|arena| &arena.segments);
+            segments.map(|segment| segment.range.clone()).collect()
+        };
+        Heaps { are_known: true, main: ranges(main), others: ranges(others) }
     }
 
     fn overlap(&self, range: &Range<u64>) -> bool {
@@ -426,10 +451,11 @@ fn overlaps(segments: &[Range<u64>], range: &Range<u64>) -> bool {
 /// Returns for each number of arenas, by powers of two, the free bytes in memory of those that would not be: at most
 /// those with the most, the main arena not among them.
 fn arena_max_bounds(arenas: &[ArenaPicture]) -> BTreeMap<usize, u64> {
-    let mut free: Vec<u64> = arenas.iter().skip(1).map(|arena| arena.resident_free).collect();
+    let others = arenas.iter().filter(|arena| !arena.is_main);
+    let mut free: Vec<u64> = others.map(|arena| arena.resident_free).collect();
     free.sort_unstable_by_key(|bytes| std::cmp::Reverse(*bytes));
-    let limits = (0..usize::BITS).map(|power| 1 << power).take_while(|limit| *limit < arenas.len());
-    limits.map(|limit| (limit, free[..arenas.len() - limit].iter().sum())).collect()
+    let limits = (0..usize::BITS).map(|power| 1 << power).take_while(|limit| *limit <= free.len());
+    limits.map(|limit| (limit, free[..free.len() + 1 - limit].iter().sum())).collect()
 }
 
 /// Returns the bytes of pages of `range` that are in memory.

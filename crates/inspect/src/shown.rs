@@ -100,9 +100,16 @@ fn verdict(picture: &Picture, glibc: &Glibc) -> String {
     }
     if elsewhere > 0 {
         text += &format!(
-            "{} of the main arena are not looked into: something is in the way of the program break, and they lie \
-             elsewhere. ",
+            "{} of the main arena are not looked into: something is in the way of the program break, or it is not \
+             used, and they lie elsewhere. ",
             bytes(elsewhere)
+        );
+    }
+    if glibc.heaps() > 1 {
+        text += &format!(
+            "It has {} copies of the C library, each with a heap: figures are sums, and malloc_trim(0) reaches only \
+             the heap of its own copy. ",
+            glibc.heaps()
         );
     }
     let share = |part: u64| part as f64 / picture.rss.max(1) as f64;
@@ -135,8 +142,12 @@ fn verdict(picture: &Picture, glibc: &Glibc) -> String {
     let torn = glibc.arenas.iter().filter(|arena| arena.cached.is_none()).count();
     if torn > 0 {
         let arenas = if torn == 1 { "an arena".to_owned() } else { format!("{torn} arenas") };
-        let cause = if unread > 0 { "are in swap or changed" } else { "changed" };
-        text += &format!("Thread caches of {arenas} {cause} while they were read: their blocks count as live. ");
+        text += &match (unread > 0, picture.stopped) {
+            (true, _) => format!("Thread caches of {arenas} are in swap or changed while they were read"),
+            (false, true) => format!("Thread caches of {arenas} contradict themselves (the heap may be damaged)"),
+            (false, false) => format!("Thread caches of {arenas} changed while they were read"),
+        };
+        text += ": their blocks count as live. ";
     }
     if picture.allocator != "glibc" {
         text += &format!("{} is loaded too: its own memory is not glibc's. ", picture.allocator);
@@ -171,7 +182,7 @@ fn arenas(glibc: &Glibc) -> String {
         ["arena", "from system", "blocks", "live", "bins", "fast bins", "tcache", "top", "resident", "free in memory"];
     let mut table = Table::new(headings);
     for arena in &glibc.arenas {
-        let name = name_of(arena.number);
+        let name = glibc.name_of(arena.number);
         let first = [name, bytes(arena.system_bytes), grouped(arena.blocks)].map(Cell::from);
         let cached = arena.cached.map_or_else(Cell::missing, |cached| bytes(cached).into());
         let lists = [arena.live, arena.bins, arena.fast].map(|size| bytes(size).into());
@@ -195,16 +206,11 @@ fn threads(glibc: &Glibc) -> Option<String> {
     let columns = [("thread", Side::Right), ("name", Side::Left), ("arena", Side::Left), ("tcache", Side::Right)];
     let mut table = Table::aligned(columns);
     for thread in known.iter().take(ROWS) {
-        let arena = thread.arena.map_or_else(Cell::missing, |number| name_of(number).into());
+        let arena = thread.arena.map_or_else(Cell::missing, |number| glibc.name_of(number).into());
         let cached = thread.cached.map_or_else(Cell::missing, |cached| bytes(cached).into());
         table.row([thread.id.to_string().into(), thread.name.clone().into(), arena, cached]);
     }
     (!known.is_empty()).then(|| table.to_string())
-}
-
-/// Returns how an arena is called.
-fn name_of(arena: usize) -> String {
-    if arena == 0 { "main".to_owned() } else { arena.to_string() }
 }
 
 fn pins(glibc: &Glibc) -> Option<String> {
@@ -214,7 +220,7 @@ fn pins(glibc: &Glibc) -> Option<String> {
     let pinned = glibc.arenas.iter().filter_map(|arena| Some((arena, arena.pin.filter(|_| arena.before_pin > 0)?)));
     let mut count = 0;
     for (arena, pin) in pinned.take(ROWS) {
-        let name = name_of(arena.number);
+        let name = glibc.name_of(arena.number);
         table.row([name, format!("{:#x}", pin.address), bytes(pin.bytes), bytes(arena.before_pin)]);
         count += 1;
     }

@@ -1,4 +1,7 @@
 /* Heaps of kinds that are easily misread. Prints "ready", then waits for the end of its input. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <iconv.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -60,6 +63,28 @@ static void protected(int access) {
     pthread_join(made, NULL);
 }
 
+/* The first block of a list of the thread cache becomes its own successor. */
+static void circle(void) {
+    size_t *blocks[3];
+    for (int index = 0; index < 3; index++) blocks[index] = malloc(100);
+    for (int index = 0; index < 3; index++) free(blocks[index]);
+    *blocks[2] = (size_t)blocks[2] ^ (size_t)blocks[2] >> 12;
+}
+
+#ifdef NAMESPACE
+/* Another C library with a few blocks of its own. */
+static void load_another(void) {
+    void *library = dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW);
+    void *(*other)(size_t) = library == NULL ? NULL : dlsym(library, "malloc");
+    if (other == NULL) abort();
+    for (int index = 0; index < 10; index++) memset(sink = other(2000), 1, 2000);
+}
+#else
+static void load_another(void) {
+    if (iconv_open("UTF-16", "EBCDIC-US") == (iconv_t)-1) abort();
+}
+#endif
+
 /* Memory of the program's own between the blocks. */
 static void breaks(void) {
     fill(3000);
@@ -96,6 +121,11 @@ static void *wait_for_end(void *ready) {
     pthread_barrier_wait(ready);
     pause();
     return NULL;
+}
+
+static void *fill_and_wait(void *ready) {
+    fill(4000);
+    return wait_for_end(ready);
 }
 
 /* The main thread ends, and the others go on. */
@@ -178,6 +208,9 @@ int main(int count, char **arguments) {
     if (strcmp(kind, "closed") == 0) protect(PROT_NONE);
     if (strcmp(kind, "read only in thread") == 0) protected(PROT_READ);
     if (strcmp(kind, "closed in thread") == 0) protected(PROT_NONE);
+    if (strcmp(kind, "circle") == 0) circle();
+    if (strcmp(kind, "huge") == 0) fill(10000), threads(fill_and_wait), memset(sink = malloc(7 << 20), 1, 7 << 20);
+    if (strcmp(kind, "two heaps") == 0) fill(50000), load_another();
     if (strcmp(kind, "forked") == 0) fork_and_grow();
     if (strcmp(kind, "named") == 0) fill(100), prctl(PR_SET_NAME, "\xc3\x1b[31m\nx");
     if (strcmp(kind, "own break") == 0) memset(sbrk(1 << 20), 1, 1 << 20);

@@ -1,6 +1,7 @@
 //! Where the arenas are.
 
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
@@ -43,6 +44,9 @@ const ADDRESSES: u64 = 1 << 47;
 /// The alignment of heaps of arenas that are not the main one: by default, and with huge pages of 2 MiB and 1 GiB.
 const HEAP_ALIGN: [u64; 3] = [64 << 20, 8 << 20, 4 << 30];
 
+/// Flag of an arena, in its second word of four bytes: its memory consists of pieces.
+const NONCONTIGUOUS: u64 = 2;
+
 /// The length of `heap_info`, at the start of a heap: before 2.35, and since.
 const HEAP_INFO: [u64; 2] = [48, 32];
 
@@ -70,10 +74,14 @@ impl Segment {
 }
 
 /// An arena.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Arena {
     /// Its address.
     pub address: u64,
+    /// The number of the heap that it is of: every copy of the C library has one.
+    pub heap: usize,
+    /// Whether it is the main arena of this heap.
+    pub is_main: bool,
     /// Bytes that it has from the system; 0 where that is impossible.
     pub system_bytes: u64,
     /// First blocks of its fast bins; `None` where this version has none.
@@ -100,15 +108,46 @@ pub struct Parameters {
     pub heap_start: u64,
 }
 
-/// All arenas of a process, the main one first.
+/// All arenas of a process.
 #[derive(Debug)]
 pub struct Arenas {
-    /// The arenas.
+    /// The arenas, those of the largest heap first, and the main one of each heap in front of its others.
     pub arenas: Vec<Arena>,
-    /// `mp_`, where it was found.
+    /// `mp_`, where it was found; of several, thresholds of the first, and blocks of all.
     pub parameters: Option<Parameters>,
-    /// The data of the file that has both.
+    /// The data of the files that have both.
     data: Vec<Range<u64>>,
+}
+
+impl Arenas {
+    /// Returns the bytes that it has from the system.
+    fn system_bytes(&self) -> u64 {
+        let in_arenas = self.arenas.iter().map(|arena| arena.system_bytes);
+        in_arenas.chain(self.parameters.map(|parameters| parameters.mmapped_bytes)).fold(0, u64::saturating_add)
+    }
+
+    /// Whether it has anything: under another malloc, a call of `mallinfo` makes an empty heap.
+    fn is_used(&self) -> bool {
+        let has_blocks = self.parameters.is_some_and(|parameters| parameters.mmapped_blocks > 0);
+        has_blocks || self.arenas.iter().any(|arena| arena.system_bytes > 0 || !arena.segments.is_empty())
+    }
+
+    /// Adds the arenas of another heap.
+    fn add(mut self, mut other: Arenas) -> Arenas {
+        let heap = self.arenas.last().map_or(0, |arena| arena.heap + 1);
+        other.arenas.iter_mut().for_each(|arena| arena.heap = heap);
+        self.arenas.append(&mut other.arenas);
+        self.data.append(&mut other.data);
+        self.parameters = match (self.parameters, other.parameters) {
+            (Some(one), Some(other)) => Some(Parameters {
+                mmapped_blocks: one.mmapped_blocks.saturating_add(other.mmapped_blocks),
+                mmapped_bytes: one.mmapped_bytes.saturating_add(other.mmapped_bytes),
+                ..one
+            }),
+            (one, other) => one.or(other),
+        };
+        self
+    }
 }
 
 /// Returns the memory that [`find`] and walks of the arenas read.
@@ -126,47 +165,77 @@ pub fn ranges(memory: &impl Memory, mappings: &[Mapping]) -> Vec<Range<u64>> {
     ranges
 }
 
+/// How thoroughly data is searched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effort {
+    /// For arenas with empty bins.
+    Quick,
+    /// For those without any, too.
+    Thorough,
+}
+
 /// Finds the arenas of a process; `None` when nothing in its writable data has the structure of an arena, or when they
-/// are empty: under another malloc, a call of `mallinfo` makes an empty one.
+/// are empty. A process has several heaps if it has several copies of the C library: by `dlmopen`, in a static program
+/// that loads modules, or of a tool by `LD_AUDIT`.
 pub fn find(memory: &impl Memory, mappings: &[Mapping]) -> Option<Arenas> {
     let data = writable_data(mappings);
-    let (arenas_in, ring) = data.iter().find_map(|range| Some((range, main_arena(memory, mappings, range)?)))?;
-    // Core files and emulators do not name the heap.
-    let named = mappings.iter().find(|mapping| mapping.name == "[heap]");
-    let starts: Vec<u64> = match named {
-        Some(mapping) => vec![mapping.range.start],
-        None => {
-            let top = top(memory, ring.arenas[0] + ring.bins_at).map(|top| top.start);
-            // Data of the program may lie directly in front.
-            let ranges = top.map(|top| [neighbours(mappings, top), mapping_of(mappings, top)]);
-            ranges.into_iter().flatten().flatten().map(|heap| heap.start).collect()
+    let heaps_by = |effort: Effort| {
+        let mut heaps: Vec<Arenas> = Vec::new();
+        for Data { range, is_libc } in &data {
+            let effort = if *is_libc { Effort::Thorough } else { effort };
+            let Some(ring) = main_arena(memory, mappings, range, effort) else { continue };
+            // Data without names may be looked at twice.
+            let is_new = heaps.iter().all(|heap| heap.arenas[0].address != ring.arenas[0]);
+            heaps.extend(is_new.then(|| heap_of(memory, mappings, range, &ring)).filter(Arenas::is_used));
         }
+        heaps.sort_by_key(|heap| Reverse(heap.system_bytes()));
+        heaps.into_iter().reduce(Arenas::add)
     };
+    heaps_by(Effort::Quick).or_else(|| heaps_by(Effort::Thorough))
+}
+
+/// Returns the heap whose arenas are a `ring`, the main one of which is in the data `arenas_in`.
+fn heap_of(memory: &impl Memory, mappings: &[Mapping], arenas_in: &Range<u64>, ring: &Ring) -> Arenas {
+    // Core files and emulators do not name the program break, and not every heap is there.
+    let named = mappings.iter().find(|mapping| mapping.name == "[heap]").map(|mapping| mapping.range.start);
+    let top = top(memory, ring.arenas[0] + ring.bins_at).map(|top| top.start);
+    // Data of the program may lie directly in front.
+    let ranges = top.map(|top| [neighbours(mappings, top), mapping_of(mappings, top)]);
+    let starts = named.into_iter().chain(ranges.into_iter().flatten().flatten().map(|heap| heap.start));
     // Both are in the same file.
     let parameters = starts.into_iter().find_map(|heap| parameters(memory, arenas_in, heap));
-    let all = ring.arenas.iter().enumerate();
     let mut seen = HashSet::new();
-    let arenas: Vec<Arena> = all
-        .map(|(number, &address)| {
-            let bins = address + ring.bins_at;
-            let segments = match number {
-                0 => main_segment(memory, mappings, bins, parameters.as_ref()).into_iter().collect(),
-                _ => heaps(memory, mappings, address, bins, &mut seen),
-            };
-            let fast = (ring.bins_at >= WITH_FAST).then_some(bins - FAST);
-            let system_bytes = memory.word(bins + SYSTEM_BYTES).filter(|bytes| *bytes < ADDRESSES).unwrap_or(0);
-            Arena { address, system_bytes, fast, segments }
-        })
-        .collect();
-    let has_blocks = parameters.is_some_and(|parameters| parameters.mmapped_blocks > 0);
-    let is_used = has_blocks || arenas.iter().any(|arena| arena.system_bytes > 0 || !arena.segments.is_empty());
-    is_used.then(|| Arenas { arenas, parameters, data: vec![arenas_in.clone()] })
+    let arena = |(number, &address): (usize, &u64)| {
+        let bins = address + ring.bins_at;
+        let is_main = number == 0;
+        let system_bytes = memory.word(bins + SYSTEM_BYTES).filter(|bytes| *bytes < ADDRESSES).unwrap_or(0);
+        let segments = match is_main {
+            true => {
+                let heap_start = parameters.map(|known| known.heap_start);
+                let is_in_pieces = memory.word(address).is_some_and(|word| word >> 32 & NONCONTIGUOUS != 0);
+                let longest = if is_in_pieces { system_bytes } else { u64::MAX };
+                main_segment(memory, mappings, bins, heap_start, longest).into_iter().collect()
+            }
+            false => heaps(memory, mappings, address, bins, &mut seen),
+        };
+        let fast = (ring.bins_at >= WITH_FAST).then_some(bins - FAST);
+        Arena { address, heap: 0, is_main, system_bytes, fast, segments }
+    };
+    let arenas = ring.arenas.iter().enumerate().map(arena).collect();
+    Arenas { arenas, parameters, data: vec![arenas_in.clone()] }
+}
+
+/// Writable data of a file.
+struct Data {
+    range: Range<u64>,
+    /// Whether the file is the C library.
+    is_libc: bool,
 }
 
 /// Returns the writable data of files, the C library's first. Zeroed data lies in a mapping behind that has no name.
 /// Some core files name no file: then all data counts.
-fn writable_data(mappings: &[Mapping]) -> Vec<Range<u64>> {
-    let mut found: Vec<(bool, Range<u64>)> = Vec::new();
+fn writable_data(mappings: &[Mapping]) -> Vec<Data> {
+    let mut found: Vec<Data> = Vec::new();
     let has_names = mappings.iter().any(|mapping| mapping.name.starts_with('/'));
     for (number, mapping) in mappings.iter().enumerate() {
         if !mapping.is_data() || (has_names && !mapping.name.starts_with('/')) {
@@ -179,11 +248,11 @@ fn writable_data(mappings: &[Mapping]) -> Vec<Range<u64>> {
         let file = mapping.name.rsplit('/').next().unwrap_or_default();
         let is_libc = file.starts_with("libc.so") || file.starts_with("libc-2");
         if range.end - range.start <= LONGEST_DATA {
-            found.push((!is_libc, range));
+            found.push(Data { range, is_libc });
         }
     }
-    found.sort_by_key(|(is_other, _)| *is_other);
-    found.into_iter().map(|(_, range)| range).collect()
+    found.sort_by_key(|data| !data.is_libc);
+    found
 }
 
 /// The arenas of a process by their addresses, and where in each the bins are.
@@ -192,7 +261,7 @@ struct Ring {
     bins_at: u64,
 }
 
-fn main_arena(memory: &impl Memory, mappings: &[Mapping], range: &Range<u64>) -> Option<Ring> {
+fn main_arena(memory: &impl Memory, mappings: &[Mapping], range: &Range<u64>, effort: Effort) -> Option<Ring> {
     let words = memory.words(range);
     let link = |at: usize| (range.start + at as u64 * 8).wrapping_sub(HEADER);
     let is_empty = |at: usize| words.get(at) == Some(&link(at)) && words.get(at + 1) == Some(&link(at));
@@ -203,7 +272,6 @@ fn main_arena(memory: &impl Memory, mappings: &[Mapping], range: &Range<u64>) ->
     };
     let may_be_bin = |at: usize| is_empty(at) || words[at..].iter().take(2).all(may_be_chunk);
     let empty_bins = pair_counts(words.len(), is_empty);
-    let possible_bins = pair_counts(words.len(), may_be_bin);
     let ring_of = |start: usize| {
         let bins = range.start + start as u64 * 8;
         memory.word(bins - TOP).filter(|top| *top != 0 && top.is_multiple_of(ALIGN))?;
@@ -212,8 +280,13 @@ fn main_arena(memory: &impl Memory, mappings: &[Mapping], range: &Range<u64>) ->
     let starts = 0..words.len().saturating_sub((END / 8) as usize);
     let mut with_empty: Vec<usize> = starts.clone().filter(|start| empty_bins[*start] >= EMPTY_BINS).collect();
     // Neighbours have nearly as many empty bins. The ring of arenas decides.
-    with_empty.sort_by_key(|start| (std::cmp::Reverse(empty_bins[*start]), *start));
-    with_empty.into_iter().find_map(ring_of).or_else(|| {
+    with_empty.sort_by_key(|start| (Reverse(empty_bins[*start]), *start));
+    let quick = with_empty.into_iter().find_map(ring_of);
+    if effort == Effort::Quick {
+        return quick;
+    }
+    quick.or_else(|| {
+        let possible_bins = pair_counts(words.len(), may_be_bin);
         // All bins of a large heap may have chunks, which point back. Other mallocs have long tables of pointers, each
         // of which is a bin of many possible arenas: it is followed once.
         let followed: RefCell<HashMap<usize, bool>> = RefCell::default();
@@ -326,11 +399,13 @@ fn neighbours(mappings: &[Mapping], address: u64) -> Option<Range<u64>> {
     Some(mappings[at - in_front].range.start..mappings[at + behind].range.end)
 }
 
+/// Returns the part of a main arena that has the top. It is not longer than `longest`: in front of it may be another's.
 fn main_segment(
     memory: &impl Memory,
     mappings: &[Mapping],
     bins: u64,
-    parameters: Option<&Parameters>,
+    heap_start: Option<u64>,
+    longest: u64,
 ) -> Option<Segment> {
     // Before the first block the arena itself stands for the top.
     if memory.word(bins - TOP) == Some(bins - HEADER) {
@@ -342,10 +417,9 @@ fn main_segment(
     let inside = top.as_ref().map(|top| top.start).or(named)?;
     let heap = neighbours(mappings, inside)?;
     // Without names, what lies in front may be something else.
-    let first =
-        parameters.map(|known| known.heap_start).or(named).or_else(|| Some(mapping_of(mappings, inside)?.start))?;
-    let start = align_up(first.max(heap.start), ALIGN);
+    let first = heap_start.or(named).or_else(|| Some(mapping_of(mappings, inside)?.start))?;
     let end = top.as_ref().map_or(heap.end, |top| top.end.min(heap.end));
+    let start = align_up(first.max(heap.start).max(end.saturating_sub(longest)), ALIGN);
     let top = top.map(|top| top.start);
     (start <= top.unwrap_or(end)).then(|| Segment::new(start..end, top, mappings))
 }

@@ -138,7 +138,7 @@ pub struct Walked {
 }
 
 /// Walks the chunks of `arena`. `fast` are those in its fast bins. Only the main arena's top is trimmed.
-pub fn walk(memory: &impl Memory, arena: &Arena, fast: &HashSet<u64>, is_main: bool, listing: Listing) -> Walked {
+pub fn walk(memory: &impl Memory, arena: &Arena, fast: &HashSet<u64>, listing: Listing) -> Walked {
     let mut walked = Walked { list_steps: LIST_STEPS, ..Walked::default() };
     let bytes: u64 = arena.segments.iter().map(|segment| segment.range.end - segment.range.start).sum();
     walked.bytes = bytes;
@@ -155,7 +155,7 @@ pub fn walk(memory: &impl Memory, arena: &Arena, fast: &HashSet<u64>, is_main: b
             words: Words::new(memory, segment.range.end - segment.range.start),
             segment,
             fast,
-            is_main,
+            is_main: arena.is_main,
             listing,
             first_cell,
             pages,
@@ -442,8 +442,8 @@ mod tests {
         let mut image = Image::default();
         image.push(0x10000, words.iter().flat_map(|word| word.to_le_bytes()).collect());
         let segment = Segment { range: 0x10000..0x10000 + at as u64, ..Segment::default() };
-        let arena = Arena { address: 0, system_bytes: 0, fast: None, segments: vec![segment] };
-        walk(&image, &arena, &HashSet::new(), false, Listing::Counted)
+        let arena = Arena { segments: vec![segment], ..Arena::default() };
+        walk(&image, &arena, &HashSet::new(), Listing::Counted)
     }
 
     /// Memory whose pages in a range are in swap.
@@ -471,13 +471,9 @@ mod tests {
             image.push(START, words.iter().flat_map(|word| word.to_le_bytes()).collect());
             let memory = Swapping(image, START + swapped.start * PAGE..START + swapped.end * PAGE);
             let range = START..START + 16384 / CHUNK * CHUNK;
-            let arena = Arena {
-                address: 0,
-                system_bytes: 0,
-                fast: None,
-                segments: vec![Segment { range: range.clone(), ..Segment::default() }],
-            };
-            let walked = walk(&memory, &arena, &HashSet::new(), false, Listing::Counted);
+            let segment = Segment { range: range.clone(), ..Segment::default() };
+            let arena = Arena { segments: vec![segment], ..Arena::default() };
+            let walked = walk(&memory, &arena, &HashSet::new(), Listing::Counted);
             let pages = swapped.end - swapped.start;
             assert_eq!((walked.inconsistencies, walked.unknown, walked.swapped), (0, 0, pages * PAGE), "{swapped:?}");
             assert_eq!(walked.used.bytes + walked.unread, range.end - range.start, "{swapped:?}");
