@@ -205,7 +205,7 @@ pub fn picture_of(pid: u32, meanwhile: Meanwhile, wanted: Wanted) -> Result<Pict
     let start = Instant::now();
     let copy = Image::copy(&target, &mappings, budget().unwrap_or(0) as u64);
     let copying = start.elapsed().as_secs_f64();
-    let own = HeapFigures::of(pid, |range| picture::resident(&target, &range));
+    let own = HeapFigures::of(pid, |range| picture::present(&target, &range));
     // Memory of a process that ends looks like pages that are not there.
     target.check_life()?;
     let mut go_on = || {
@@ -235,7 +235,7 @@ pub fn picture_of(pid: u32, meanwhile: Meanwhile, wanted: Wanted) -> Result<Pict
         }
     };
     picture.times = Some(times);
-    picture.add_own(own);
+    picture.add_own(own, &mappings);
     Ok(picture)
 }
 

@@ -170,6 +170,8 @@ pub struct Picture {
     pub glibc: Option<Glibc>,
     /// The heap of `libheapwright.so`, where the process runs under it.
     pub heapwright: Option<HeapFigures>,
+    /// Bytes in memory, at most, of its blocks with mappings of their own.
+    pub heapwright_mapped_resident: Option<u64>,
     /// Why its heap cannot be read: that of its `libheapwright.so`, or glibc's.
     pub unread: Option<String>,
     /// What its blocks contain, when it was asked for.
@@ -222,15 +224,24 @@ impl Picture {
             allocator: allocator.to_owned(),
             glibc: arenas.map(|found| Glibc::of(memory, &found, &own, &subject)),
             heapwright: None,
+            heapwright_mapped_resident: None,
             program: subject.program,
             contents: None,
         }
     }
 
     /// Takes the heap of `libheapwright.so` into the picture, if the process was found to have one.
-    pub fn add_own(&mut self, heap: Result<HeapFigures, Unseen>) {
+    pub fn add_own(&mut self, heap: Result<HeapFigures, Unseen>, mappings: &[Mapping]) {
         match heap {
-            Ok(heap) => self.heapwright = Some(heap),
+            Ok(heap) => {
+                // Where its mapped blocks lie is not in its metadata.
+                let plain = mappings.iter().filter(|mapping| mapping.is_plain()).map(|mapping| mapping.rss);
+                let outside = plain.sum::<u64>().saturating_sub(heap.resident);
+                let are_all_mapped = heap.heap_size.is_none();
+                let mapped = heap.mapped_bytes.or(heap.live.filter(|_| are_all_mapped));
+                self.heapwright_mapped_resident = mapped.map(|bytes| bytes.min(outside));
+                self.heapwright = Some(heap);
+            }
             Err(Unseen::NoHeap | Unseen::Gone | Unseen::Denied) => return,
             Err(reason) => self.unread = Some(reason.to_string()),
         }
@@ -459,9 +470,13 @@ fn arena_max_bounds(arenas: &[ArenaPicture]) -> BTreeMap<usize, u64> {
 }
 
 /// Returns the bytes of pages of `range` that are in memory.
-pub(crate) fn resident(memory: &impl Memory, range: &Range<u64>) -> u64 {
-    let pages = memory.pages(range.start, page_count(range));
-    pages.iter().filter(|state| **state == PageState::Present).count() as u64 * PAGE
+fn resident(memory: &impl Memory, range: &Range<u64>) -> u64 {
+    present(memory, range).into_iter().filter(|is_present| *is_present).count() as u64 * PAGE
+}
+
+/// Returns for each page of `range` whether it is in memory.
+pub(crate) fn present(memory: &impl Memory, range: &Range<u64>) -> Vec<bool> {
+    memory.pages(range.start, page_count(range)).into_iter().map(|state| state == PageState::Present).collect()
 }
 
 /// Returns what of each arena lies in thread caches: a thread caches blocks of any arena.

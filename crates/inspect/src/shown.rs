@@ -13,7 +13,7 @@ use crate::picture::{Glibc, Picture};
 pub(crate) const MOST: f64 = 0.7;
 
 /// The share of blocks in memory below which it is shown.
-const TOUCHED: f64 = 0.9;
+pub(crate) const TOUCHED: f64 = 0.9;
 
 /// The most sizes and origins that are shown.
 pub(crate) const ROWS: usize = 12;
@@ -32,7 +32,7 @@ pub fn lead(picture: &Picture) -> String {
 pub fn tables(picture: &Picture) -> String {
     let mut parts = vec![origins(picture)];
     if let Some(heap) = &picture.heapwright {
-        parts.extend(own::tables(heap));
+        parts.extend(own::tables(picture, heap));
     }
     if let Some(glibc) = &picture.glibc {
         parts.push(arenas(glibc));

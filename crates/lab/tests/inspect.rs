@@ -272,6 +272,33 @@ fn a_heap_of_this_project_is_shown_exactly() {
     }
 }
 
+/// Of a block of 40 MiB the program has touched 1 MiB; of 5,000 holes between blocks it has touched every page.
+#[test]
+fn what_of_a_heap_of_this_project_is_in_memory_is_shown() {
+    for (policy, bound) in [("cached", "about"), ("first", "at most")] {
+        let subject = Subject::start_with(&["run", "-p", policy], &["quiet"]);
+        let output = inspect(&["--stop"], subject.pid()).output().unwrap();
+        let shown = text(&output);
+        let verdict = shown.split_once("\n\n").unwrap().0.replace('\n', " ");
+        assert!(verdict.contains("of them in memory"), "{shown}");
+        assert!(verdict.contains(&format!("would give back {bound} ")), "{shown}");
+        let picture = picture(&["--json", "--stop"], subject.pid());
+        let heap = &picture["heapwright"];
+        let figure = |name: &str| heap[name].as_u64().unwrap();
+        let mapped = picture["heapwright_mapped_resident"].as_u64().unwrap_or(0);
+        let touched = figure("resident_live") + mapped;
+        assert!((3 << 20..8 << 20).contains(&touched), "{picture:#}");
+        assert!(figure("resident_live") <= figure("resident"), "{picture:#}");
+        if policy == "first" {
+            assert!(figure("resident_holes") > figure("hole_bytes") * 9 / 10, "{picture:#}");
+            assert!(figure("whole_pages_of_holes") < figure("resident_holes") / 2, "{picture:#}");
+        }
+        let row = |name: &str| shown.lines().find(|line| line.starts_with(name)).unwrap();
+        let words = |name: &str| row(name).split("  ").filter(|word| !word.is_empty()).count();
+        assert_eq!((words("all "), words("blocks ")), (4, 4), "{shown}");
+    }
+}
+
 /// It is recognised by what is in its memory.
 #[test]
 fn a_heap_of_this_project_is_shown_where_the_library_has_another_name() {
