@@ -6,6 +6,7 @@
 mod arenas;
 mod lists;
 mod mmapped;
+mod pieces;
 mod walk;
 
 pub use arenas::{Arena, Arenas, Parameters, Segment, find, ranges};

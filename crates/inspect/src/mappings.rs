@@ -69,6 +69,21 @@ impl Mapping {
     }
 }
 
+/// Returns the mapping that contains `address`, with its neighbours of the same name: in a child that was forked,
+/// memory that a heap had before and memory that it got since are two mappings; and a program may take the access to a
+/// page from itself.
+pub fn neighbours(mappings: &[Mapping], address: u64) -> Option<Range<u64>> {
+    let at = mappings.iter().position(|mapping| mapping.range.contains(&address))?;
+    let is_next = |pair: &[Mapping]| {
+        pair[0].range.end == pair[1].range.start
+            && pair[0].name == pair[1].name
+            && pair.iter().all(Mapping::may_have_blocks)
+    };
+    let in_front = mappings[..=at].windows(2).rev().take_while(|pair| is_next(pair)).count();
+    let behind = mappings[at..].windows(2).take_while(|pair| is_next(pair)).count();
+    Some(mappings[at - in_front].range.start..mappings[at + behind].range.end)
+}
+
 /// Returns the name of a mapping; none for anonymous memory in reserved huge pages, which has that of a deleted file.
 pub fn without_huge_pages(name: &str) -> &str {
     if name == "/anon_hugepage (deleted)" { "" } else { name }

@@ -72,12 +72,13 @@ static void circle(void) {
 }
 
 #ifdef NAMESPACE
-/* Another C library with a few blocks of its own. */
+/* Another C library with blocks of its own, for which it maps several pieces. */
 static void load_another(void) {
+    enum { COUNT = 5000 };
     void *library = dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW);
     void *(*other)(size_t) = library == NULL ? NULL : dlsym(library, "malloc");
     if (other == NULL) abort();
-    for (int index = 0; index < 10; index++) memset(sink = other(2000), 1, 2000);
+    for (int index = 0; index < COUNT; index++) memset(sink = other(2000), 1, 2000);
 }
 #else
 static void load_another(void) {

@@ -7,8 +7,8 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::{ALIGN, FLAGS, HEADER, align_up};
-use crate::mappings::Mapping;
+use super::{ALIGN, FLAGS, HEADER, align_up, pieces};
+use crate::mappings::{Mapping, neighbours};
 use crate::memory::Memory;
 
 /// Pairs of links of an arena: its bins.
@@ -65,7 +65,8 @@ pub struct Segment {
 }
 
 impl Segment {
-    fn new(range: Range<u64>, top: Option<u64>, mappings: &[Mapping]) -> Segment {
+    /// Returns a segment of a process with these mappings.
+    pub fn new(range: Range<u64>, top: Option<u64>, mappings: &[Mapping]) -> Segment {
         let behind = mappings.partition_point(|mapping| mapping.range.end <= range.start);
         let inside = mappings[behind..].iter().take_while(|mapping| mapping.range.start < range.end);
         let closed = inside.filter(|mapping| !mapping.is_readable()).map(|mapping| mapping.range.clone()).collect();
@@ -82,6 +83,8 @@ pub struct Arena {
     pub heap: usize,
     /// Whether it is the main arena of this heap.
     pub is_main: bool,
+    /// Whether a trim gives back its top: that of a main arena ends at the program break, or else it does not.
+    pub is_trimmed: bool,
     /// Bytes that it has from the system; 0 where that is impossible.
     pub system_bytes: u64,
     /// First blocks of its fast bins; `None` where this version has none.
@@ -209,17 +212,23 @@ fn heap_of(memory: &impl Memory, mappings: &[Mapping], arenas_in: &Range<u64>, r
         let bins = address + ring.bins_at;
         let is_main = number == 0;
         let system_bytes = memory.word(bins + SYSTEM_BYTES).filter(|bytes| *bytes < ADDRESSES).unwrap_or(0);
+        let is_in_pieces = memory.word(address).is_some_and(|word| word >> 32 & NONCONTIGUOUS != 0);
+        let is_at_break =
+            top.is_some_and(|top| mappings.iter().any(|one| one.name == "[heap]" && one.range.contains(&top)));
+        let is_trimmed = is_main && (is_at_break || !is_in_pieces);
         let segments = match is_main {
             true => {
                 let heap_start = parameters.map(|known| known.heap_start);
-                let is_in_pieces = memory.word(address).is_some_and(|word| word >> 32 & NONCONTIGUOUS != 0);
                 let longest = if is_in_pieces { system_bytes } else { u64::MAX };
-                main_segment(memory, mappings, bins, heap_start, longest).into_iter().collect()
+                let last = main_segment(memory, mappings, bins, heap_start, longest);
+                let others = last.as_ref().filter(|_| is_in_pieces);
+                let others = others.map(|last| pieces::behind(memory, mappings, last, system_bytes));
+                last.into_iter().chain(others.into_iter().flatten()).collect()
             }
             false => heaps(memory, mappings, address, bins, &mut seen),
         };
         let fast = (ring.bins_at >= WITH_FAST).then_some(bins - FAST);
-        Arena { address, heap: 0, is_main, system_bytes, fast, segments }
+        Arena { address, heap: 0, is_main, is_trimmed, system_bytes, fast, segments }
     };
     let arenas = ring.arenas.iter().enumerate().map(arena).collect();
     Arenas { arenas, parameters, data: vec![arenas_in.clone()] }
@@ -384,21 +393,6 @@ fn mapping_of(mappings: &[Mapping], address: u64) -> Option<Range<u64>> {
     mappings.iter().find(|mapping| mapping.range.contains(&address)).map(|mapping| mapping.range.clone())
 }
 
-/// Returns the mapping that contains `address`, with its neighbours of the same name: in a child that was forked,
-/// memory that a heap had before and memory that it got since are two mappings; and a program may take the access to a
-/// page from itself.
-fn neighbours(mappings: &[Mapping], address: u64) -> Option<Range<u64>> {
-    let at = mappings.iter().position(|mapping| mapping.range.contains(&address))?;
-    let is_next = |pair: &[Mapping]| {
-        pair[0].range.end == pair[1].range.start
-            && pair[0].name == pair[1].name
-            && pair.iter().all(Mapping::may_have_blocks)
-    };
-    let in_front = mappings[..=at].windows(2).rev().take_while(|pair| is_next(pair)).count();
-    let behind = mappings[at..].windows(2).take_while(|pair| is_next(pair)).count();
-    Some(mappings[at - in_front].range.start..mappings[at + behind].range.end)
-}
-
 /// Returns the part of a main arena that has the top. It is not longer than `longest`: in front of it may be another's.
 fn main_segment(
     memory: &impl Memory,
@@ -417,6 +411,8 @@ fn main_segment(
     let inside = top.as_ref().map(|top| top.start).or(named)?;
     let heap = neighbours(mappings, inside)?;
     // Without names, what lies in front may be something else.
+    // Of several pieces, the first may lie behind.
+    let heap_start = heap_start.filter(|start| *start <= inside);
     let first = heap_start.or(named).or_else(|| Some(mapping_of(mappings, inside)?.start))?;
     let end = top.as_ref().map_or(heap.end, |top| top.end.min(heap.end));
     let start = align_up(first.max(heap.start).max(end.saturating_sub(longest)), ALIGN);

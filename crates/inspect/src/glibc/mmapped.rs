@@ -62,7 +62,7 @@ mod tests {
         let mut bytes = vec![0; 8 * PAGE as usize];
         for (page, pages) in [(0, 3), (3, 2), (5, 4)] {
             let at = (page * PAGE + 8) as usize;
-            bytes[at..at + 8].copy_from_slice(&(pages * PAGE | MMAPPED).to_le_bytes());
+            bytes[at..at + 8].copy_from_slice(&((pages * PAGE) | MMAPPED).to_le_bytes());
         }
         image.push(START, bytes);
         let mapping = |pages: Range<u64>, access: &str| Mapping {

@@ -137,7 +137,7 @@ pub struct Walked {
     pub foreign: u64,
 }
 
-/// Walks the chunks of `arena`. `fast` are those in its fast bins. Only the main arena's top is trimmed.
+/// Walks the chunks of `arena`. `fast` are those in its fast bins.
 pub fn walk(memory: &impl Memory, arena: &Arena, fast: &HashSet<u64>, listing: Listing) -> Walked {
     let mut walked = Walked { list_steps: LIST_STEPS, ..Walked::default() };
     let bytes: u64 = arena.segments.iter().map(|segment| segment.range.end - segment.range.start).sum();
@@ -155,7 +155,7 @@ pub fn walk(memory: &impl Memory, arena: &Arena, fast: &HashSet<u64>, listing: L
             words: Words::new(memory, segment.range.end - segment.range.start),
             segment,
             fast,
-            is_main: arena.is_main,
+            arena,
             listing,
             first_cell,
             pages,
@@ -248,7 +248,7 @@ struct Walker<'a, 'm, M> {
     words: Words<'m, M>,
     segment: &'a Segment,
     fast: &'a HashSet<u64>,
-    is_main: bool,
+    arena: &'a Arena,
     listing: Listing,
     /// Where the segment begins in the map.
     first_cell: usize,
@@ -330,17 +330,20 @@ impl<M: Memory> Walker<'_, '_, M> {
         closed.map(|part| Gap::Closed(part.end)).or_else(|| self.pages.end_of_swap(header).map(Gap::InSwap))
     }
 
-    /// Whether the end of a heap that is full is at `at`: a header of length 0, often behind a header without a block.
+    /// Whether the end of a heap that is full is at `at`: a header of length 0, often behind a header without a block;
+    /// or two headers without blocks, at the end of a piece of a main arena.
     fn is_fence(&mut self, at: u64) -> bool {
         let mut length = |at: u64| self.words.at(at + 8).map(|size| size & !FLAGS);
-        let is_last = length(at) == Some(0) && at + HEADER == self.segment.range.end;
-        self.segment.top.is_none() && (is_last || length(at) == Some(HEADER) && length(at + HEADER) == Some(0))
+        let end = self.segment.range.end;
+        let is_last = length(at) == Some(0) && at + HEADER == end;
+        let are_last = length(at) == Some(HEADER) && (length(at + HEADER) == Some(0) || at + 2 * HEADER == end);
+        self.segment.top.is_none() && (is_last || are_last)
     }
 
     /// Whether a piece of the main arena ends at `at`: two headers without blocks. The program moved the break itself.
     fn is_fence_post(&mut self, at: u64) -> bool {
         let mut length = |at: u64| self.words.at(at + 8).map(|size| size & !FLAGS);
-        self.is_main && length(at) == Some(HEADER) && length(at + HEADER) == Some(HEADER)
+        self.arena.is_main && length(at) == Some(HEADER) && length(at + HEADER) == Some(HEADER)
     }
 
     /// Returns the next place that a few chunks follow, or `stop`.
@@ -420,7 +423,7 @@ impl<M: Memory> Walker<'_, '_, M> {
         self.out.resident_free += self.pages.resident(&top);
         // Chunks of fast bins in front of the top become a part of it.
         let start = self.run.take().map_or(top.start, |run| run.start);
-        if self.is_main && top.end - start > SHORTEST + 1 {
+        if self.arena.is_trimmed && top.end - start > SHORTEST + 1 {
             let given = (top.end - start - SHORTEST - 1) & !(PAGE - 1);
             self.out.trim += self.pages.resident(&(top.end - given..top.end));
         }
