@@ -5,8 +5,8 @@
 
 mod arenas;
 mod lists;
+mod main_arena;
 mod mmapped;
-mod pieces;
 mod walk;
 
 pub use arenas::{Arena, Arenas, Parameters, Segment, find, ranges};

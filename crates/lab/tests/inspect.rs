@@ -341,7 +341,8 @@ fn what_cannot_be_known_is_not_a_figure() {
     let _ = wait(&mut hardened);
 }
 
-/// The main arena goes on in mappings when something is in the way of the program break.
+/// The main arena goes on in mappings when something is in the way of the program break. Its pieces are found where
+/// they adjoin.
 #[test]
 fn an_arena_outside_the_program_break_is_not_denied() {
     const BLOCKED: &str = r#"
@@ -350,23 +351,37 @@ fn an_arena_outside_the_program_break_is_not_denied() {
     #include <string.h>
     #include <sys/mman.h>
     #include <unistd.h>
-    int main(void) {
+    int main(int count, char **arguments) {
         unsigned long break_at = (unsigned long)sbrk(0);
         void *in_the_way = (void *)((break_at + (1 << 20)) / 4096 * 4096);
         mmap(in_the_way, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-        for (int index = 0; index < 20000; index++) memset(malloc(500), 1, 500);
+        for (int index = 0; index < 20000; index++) {
+            memset(malloc(500), 1, 500);
+            if (count > 1 && index % 100 == 0)
+                memset(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 1, 4096);
+        }
         puts("ready"), fflush(stdout);
         pause();
     }
     "#;
     let folder = TempDir::new().unwrap();
     let program = common::compiled(folder.path(), "blocked", BLOCKED, &["-O1", "-w", "-fno-builtin"]);
-    let mut child = Command::new(program).stdout(Stdio::piped()).spawn().unwrap();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
-    let elsewhere = picture(&["--json"], child.id())["glibc"]["arenas"][0]["elsewhere"].as_u64().unwrap();
-    let shown = text(&inspect(&[], child.id()).output().unwrap()).replace('\n', " ");
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let look = |arguments: &[&str]| {
+        let mut child = Command::new(&program).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+        let arena = picture(&["--json"], child.id())["glibc"]["arenas"][0].clone();
+        let shown = text(&inspect(&[], child.id()).output().unwrap()).replace('\n', " ");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        (arena, shown)
+    };
+    let (arena, shown) = look(&[]);
+    let figures = ["elsewhere", "inconsistencies", "foreign"].map(|name| arena[name].as_u64().unwrap());
+    assert_eq!(figures, [0; 3], "{arena:#}");
+    assert!((20_000..20_010).contains(&arena["blocks"].as_u64().unwrap()), "{arena:#}");
+    assert!(shown.contains("no setting of malloc") && !shown.contains("at least"), "{shown}");
+    let (arena, shown) = look(&["mappings between"]);
+    let elsewhere = arena["elsewhere"].as_u64().unwrap();
     assert!(elsewhere > 8 << 20, "{elsewhere}");
     assert!(shown.contains("of the main arena are not looked into") && !shown.contains("is not malloc's"), "{shown}");
 }

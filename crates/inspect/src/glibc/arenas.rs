@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::{ALIGN, FLAGS, HEADER, align_up, pieces};
+use super::{ALIGN, FLAGS, HEADER, align_up, main_arena};
 use crate::mappings::{Mapping, neighbours};
 use crate::memory::Memory;
 
@@ -26,7 +26,7 @@ const SYSTEM_BYTES: u64 = 2072;
 const END: u64 = 2088;
 
 /// From the bins back to the top chunk's address, and to the fast bins.
-const TOP: u64 = 16;
+pub(super) const TOP: u64 = 16;
 const FAST: u64 = 96;
 
 /// From the start of an arena to its bins: since 2.27, 2.26, and without fast bins.
@@ -43,9 +43,6 @@ const ADDRESSES: u64 = 1 << 47;
 
 /// The alignment of heaps of arenas that are not the main one: by default, and with huge pages of 2 MiB and 1 GiB.
 const HEAP_ALIGN: [u64; 3] = [64 << 20, 8 << 20, 4 << 30];
-
-/// Flag of an arena, in its second word of four bytes: its memory consists of pieces.
-const NONCONTIGUOUS: u64 = 2;
 
 /// The length of `heap_info`, at the start of a heap: before 2.35, and since.
 const HEAP_INFO: [u64; 2] = [48, 32];
@@ -186,7 +183,7 @@ pub fn find(memory: &impl Memory, mappings: &[Mapping]) -> Option<Arenas> {
         let mut heaps: Vec<Arenas> = Vec::new();
         for Data { range, is_libc } in &data {
             let effort = if *is_libc { Effort::Thorough } else { effort };
-            let Some(ring) = main_arena(memory, mappings, range, effort) else { continue };
+            let Some(ring) = ring_in(memory, mappings, range, effort) else { continue };
             // Data without names may be looked at twice.
             let is_new = heaps.iter().all(|heap| heap.arenas[0].address != ring.arenas[0]);
             heaps.extend(is_new.then(|| heap_of(memory, mappings, range, &ring)).filter(Arenas::is_used));
@@ -210,25 +207,13 @@ fn heap_of(memory: &impl Memory, mappings: &[Mapping], arenas_in: &Range<u64>, r
     let mut seen = HashSet::new();
     let arena = |(number, &address): (usize, &u64)| {
         let bins = address + ring.bins_at;
-        let is_main = number == 0;
         let system_bytes = memory.word(bins + SYSTEM_BYTES).filter(|bytes| *bytes < ADDRESSES).unwrap_or(0);
-        let is_in_pieces = memory.word(address).is_some_and(|word| word >> 32 & NONCONTIGUOUS != 0);
-        let is_at_break =
-            top.is_some_and(|top| mappings.iter().any(|one| one.name == "[heap]" && one.range.contains(&top)));
-        let is_trimmed = is_main && (is_at_break || !is_in_pieces);
-        let segments = match is_main {
-            true => {
-                let heap_start = parameters.map(|known| known.heap_start);
-                let longest = if is_in_pieces { system_bytes } else { u64::MAX };
-                let last = main_segment(memory, mappings, bins, heap_start, longest);
-                let others = last.as_ref().filter(|_| is_in_pieces);
-                let others = others.map(|last| pieces::behind(memory, mappings, last, system_bytes));
-                last.into_iter().chain(others.into_iter().flatten()).collect()
-            }
-            false => heaps(memory, mappings, address, bins, &mut seen),
-        };
         let fast = (ring.bins_at >= WITH_FAST).then_some(bins - FAST);
-        Arena { address, heap: 0, is_main, is_trimmed, system_bytes, fast, segments }
+        let arena = Arena { address, system_bytes, fast, ..Arena::default() };
+        match number {
+            0 => main_arena::with_memory(memory, mappings, bins, parameters.map(|known| known.heap_start), arena),
+            _ => Arena { segments: heaps(memory, mappings, address, bins, &mut seen), ..arena },
+        }
     };
     let arenas = ring.arenas.iter().enumerate().map(arena).collect();
     Arenas { arenas, parameters, data: vec![arenas_in.clone()] }
@@ -270,7 +255,7 @@ struct Ring {
     bins_at: u64,
 }
 
-fn main_arena(memory: &impl Memory, mappings: &[Mapping], range: &Range<u64>, effort: Effort) -> Option<Ring> {
+fn ring_in(memory: &impl Memory, mappings: &[Mapping], range: &Range<u64>, effort: Effort) -> Option<Ring> {
     let words = memory.words(range);
     let link = |at: usize| (range.start + at as u64 * 8).wrapping_sub(HEADER);
     let is_empty = |at: usize| words.get(at) == Some(&link(at)) && words.get(at + 1) == Some(&link(at));
@@ -381,7 +366,7 @@ fn parameters(memory: &impl Memory, range: &Range<u64>, heap: u64) -> Option<Par
 }
 
 /// Returns the top chunk's address and end.
-fn top(memory: &impl Memory, bins: u64) -> Option<Range<u64>> {
+pub(super) fn top(memory: &impl Memory, bins: u64) -> Option<Range<u64>> {
     let top = memory.word(bins - TOP)?;
     let size = memory.word(top.checked_add(8)?)? & !FLAGS;
     let is_sound = top.is_multiple_of(ALIGN) && size < ADDRESSES;
@@ -389,35 +374,8 @@ fn top(memory: &impl Memory, bins: u64) -> Option<Range<u64>> {
 }
 
 /// Returns the mapping that contains `address`.
-fn mapping_of(mappings: &[Mapping], address: u64) -> Option<Range<u64>> {
+pub(super) fn mapping_of(mappings: &[Mapping], address: u64) -> Option<Range<u64>> {
     mappings.iter().find(|mapping| mapping.range.contains(&address)).map(|mapping| mapping.range.clone())
-}
-
-/// Returns the part of a main arena that has the top. It is not longer than `longest`: in front of it may be another's.
-fn main_segment(
-    memory: &impl Memory,
-    mappings: &[Mapping],
-    bins: u64,
-    heap_start: Option<u64>,
-    longest: u64,
-) -> Option<Segment> {
-    // Before the first block the arena itself stands for the top.
-    if memory.word(bins - TOP) == Some(bins - HEADER) {
-        return None;
-    }
-    let top = top(memory, bins);
-    let named = mappings.iter().find(|mapping| mapping.name == "[heap]").map(|mapping| mapping.range.start);
-    // While the program runs, the top may have moved to where nothing was read.
-    let inside = top.as_ref().map(|top| top.start).or(named)?;
-    let heap = neighbours(mappings, inside)?;
-    // Without names, what lies in front may be something else.
-    // Of several pieces, the first may lie behind.
-    let heap_start = heap_start.filter(|start| *start <= inside);
-    let first = heap_start.or(named).or_else(|| Some(mapping_of(mappings, inside)?.start))?;
-    let end = top.as_ref().map_or(heap.end, |top| top.end.min(heap.end));
-    let start = align_up(first.max(heap.start).max(end.saturating_sub(longest)), ALIGN);
-    let top = top.map(|top| top.start);
-    (start <= top.unwrap_or(end)).then(|| Segment::new(start..end, top, mappings))
 }
 
 /// Returns the heaps of an arena other than the main one: the heap with the top, and those in front of it.
