@@ -41,6 +41,9 @@ const MOST_HEAPS: usize = 1 << 16;
 const LONGEST_DATA: u64 = 64 << 20;
 const ADDRESSES: u64 = 1 << 47;
 
+/// Bytes of data that are searched at a time.
+const PART: u64 = 256 << 10;
+
 /// The alignment of heaps of arenas that are not the main one: by default, and with huge pages of 2 MiB and 1 GiB.
 const HEAP_ALIGN: [u64; 3] = [64 << 20, 8 << 20, 4 << 30];
 
@@ -256,6 +259,10 @@ struct Ring {
 }
 
 fn ring_in(memory: &impl Memory, mappings: &[Mapping], range: &Range<u64>, effort: Effort) -> Option<Ring> {
+    // Nearly all files have none, and a process may be stopped meanwhile.
+    if effort == Effort::Quick && !has_empty_bin(memory, range) {
+        return None;
+    }
     let words = memory.words(range);
     let link = |at: usize| (range.start + at as u64 * 8).wrapping_sub(HEADER);
     let is_empty = |at: usize| words.get(at) == Some(&link(at)) && words.get(at + 1) == Some(&link(at));
@@ -294,6 +301,16 @@ fn ring_in(memory: &impl Memory, mappings: &[Mapping], range: &Range<u64>, effor
         };
         let mut full = starts.filter(|start| possible_bins[*start] == BINS && is_linked(*start));
         full.find_map(ring_of)
+    })
+}
+
+/// Whether any pair of words may be an empty bin. Data is read a part at a time.
+fn has_empty_bin(memory: &impl Memory, range: &Range<u64>) -> bool {
+    (range.start..range.end).step_by(PART as usize).any(|start| {
+        // The second word of a pair may be in the next part.
+        let words = memory.words(&(start..range.end.min(start + PART + 8)));
+        let mut pairs = (start.wrapping_sub(HEADER)..).step_by(8).zip(words.windows(2));
+        pairs.any(|(link, pair)| pair == [link; 2])
     })
 }
 

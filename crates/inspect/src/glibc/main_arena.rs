@@ -50,8 +50,7 @@ fn main_segment(
     // While the program runs, the top may have moved to where nothing was read.
     let inside = top.as_ref().map(|top| top.start).or(named)?;
     let heap = neighbours(mappings, inside)?;
-    // Without names, what lies in front may be something else.
-    // Of several pieces, the first may lie behind.
+    // Of several pieces, the first may lie behind. Without names, what lies in front may be something else.
     let heap_start = heap_start.filter(|start| *start <= inside);
     let first = heap_start.or(named).or_else(|| Some(mapping_of(mappings, inside)?.start))?;
     let end = top.as_ref().map_or(heap.end, |top| top.end.min(heap.end));
