@@ -126,23 +126,25 @@ fn a_cache_that_contradicts_itself_in_a_stopped_process_may_be_damaged() {
     assert!(!text.contains("changed while"), "{text}");
 }
 
-/// Huge pages that are reserved while the value lives.
-struct HugePages(String);
+/// Huge pages that are reserved while the value lives. It has the number of those that were reserved before.
+struct HugePages(usize);
 
 impl HugePages {
     const COUNT: &str = "/proc/sys/vm/nr_hugepages";
 
+    /// Reserves `count` more than there are.
     fn reserve(count: usize) -> Option<HugePages> {
-        let reserved = HugePages(fs::read_to_string(HugePages::COUNT).ok()?);
-        fs::write(HugePages::COUNT, count.to_string()).ok()?;
-        let now = fs::read_to_string(HugePages::COUNT).ok()?;
-        (now.trim().parse() == Ok(count)).then_some(reserved)
+        let read = || fs::read_to_string(HugePages::COUNT).ok()?.trim().parse::<usize>().ok();
+        let before = read()?;
+        let reserved = HugePages(before);
+        fs::write(HugePages::COUNT, (before + count).to_string()).ok()?;
+        (read() == Some(before + count)).then_some(reserved)
     }
 }
 
 impl Drop for HugePages {
     fn drop(&mut self) {
-        let _ = fs::write(HugePages::COUNT, self.0.trim());
+        let _ = fs::write(HugePages::COUNT, self.0.to_string());
     }
 }
 
