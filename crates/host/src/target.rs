@@ -1,6 +1,7 @@
 //! Another process, read where its memory lies. Nothing in it is changed: pages that are not in memory stay so.
 
 use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::ptr::without_provenance_mut;
@@ -74,6 +75,15 @@ impl Target {
             return Err(state::ended(self.pid));
         }
         Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Checks that it still has its memory: then what was not read before was not there.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn check_life(&self) -> Result<()> {
+        let maps = File::open(format!("/proc/{}/maps", self.reader)).and_then(|mut maps| maps.read(&mut [0; 1]));
+        if maps.is_ok_and(|read| read > 0) { Ok(()) } else { Err(state::ended(self.pid)) }
     }
 
     /// Returns the name of its program.

@@ -11,7 +11,7 @@ use heapwright_host::files::{next_data, open_plain};
 use heapwright_host::names::Shown;
 use heapwright_host::target::{Thread, printable};
 
-use crate::mappings::Mapping;
+use crate::mappings::{Mapping, without_huge_pages};
 use crate::memory::{Memory, PAGE, PageState};
 
 /// Bounds of what a damaged file may claim.
@@ -225,7 +225,7 @@ impl Core {
             let is_stack = is_stack.is_some_and(|pointer| load.range.contains(&pointer));
             let bit = |bit: u32, letter: char| if load.access & bit != 0 { letter } else { '-' };
             let rss = load.states.iter().filter(|is_present| **is_present).count() as u64 * PAGE;
-            let named = name.map(|(_, name)| name.clone());
+            let named = name.map(|(_, name)| without_huge_pages(name).to_owned());
             Mapping {
                 range: load.range.clone(),
                 access: [bit(4, 'r'), bit(2, 'w'), bit(1, 'x'), 'p'].iter().collect(),

@@ -5,6 +5,7 @@
 
 mod arenas;
 mod lists;
+mod main_arena;
 mod mmapped;
 mod walk;
 

@@ -129,7 +129,7 @@ pub fn text(picture: &Picture, growth: Option<&Growth>) -> String {
     arenas.sort_by_key(|(_, change)| std::cmp::Reverse(change.unsigned_abs()));
     let mut table = Table::new(["arena", "blocks"]);
     for (number, change) in arenas.iter().take(ROWS) {
-        let name = if **number == 0 { "main".to_owned() } else { number.to_string() };
+        let name = picture.glibc.as_ref().map_or_else(|| number.to_string(), |glibc| glibc.name_of(**number));
         table.row([name, signed(**change)]);
     }
     if !arenas.is_empty() {

@@ -22,6 +22,8 @@ enum Contents {
     Whole(Vec<u8>),
     /// Of every page its first bytes; 0 where they are not known.
     Heads(Vec<[u8; HEAD]>),
+    /// Nothing of this number of bytes: the program has no access to them.
+    Closed(u64),
 }
 
 impl Part {
@@ -29,6 +31,7 @@ impl Part {
         self.start.saturating_add(match &self.contents {
             Contents::Whole(bytes) => bytes.len() as u64,
             Contents::Heads(heads) => heads.len() as u64 * PAGE,
+            Contents::Closed(bytes) => *bytes,
         })
     }
 
@@ -42,6 +45,7 @@ impl Part {
         match &self.contents {
             Contents::Whole(bytes) => bytes.get(offset..),
             Contents::Heads(heads) => heads.get(offset / PAGE as usize)?.get(offset % PAGE as usize..),
+            Contents::Closed(_) => None,
         }
     }
 }
@@ -59,7 +63,11 @@ impl Image {
     pub fn copy(memory: &impl Memory, mappings: &[Mapping], budget: u64) -> Option<(Image, u64)> {
         let ranges = glibc::ranges(memory, mappings);
         let (mut image, mut copied, mut looked_at) = (Image::default(), 0, 0);
-        for mapping in mappings.iter().filter(|mapping| mapping.is_data() && mapping.rss + mapping.swap > 0) {
+        for mapping in mappings.iter().filter(|mapping| mapping.may_have_blocks() && mapping.rss + mapping.swap > 0) {
+            if !mapping.is_readable() {
+                looked_at += image.push_closed(memory, &mapping.range);
+                continue;
+            }
             let in_mapping = |range: &Range<u64>| {
                 range.start.max(mapping.range.start) / PAGE * PAGE
                     ..range.end.min(mapping.range.end).div_ceil(PAGE) * PAGE
@@ -111,6 +119,14 @@ impl Image {
             heads[((start - range.start) / PAGE) as usize] = head;
         }
         self.parts.push(Part { start: range.start, states, contents: Contents::Heads(heads) });
+        count
+    }
+
+    /// Adds where the pages of a range are behind all others; returns the number of pages.
+    fn push_closed(&mut self, memory: &impl Memory, range: &Range<u64>) -> usize {
+        let count = page_count(range).min(MOST_PAGES);
+        let contents = Contents::Closed(count as u64 * PAGE);
+        self.parts.push(Part { start: range.start, states: memory.pages(range.start, count), contents });
         count
     }
 

@@ -205,7 +205,9 @@ pub fn picture_of(pid: u32, meanwhile: Meanwhile, wanted: Wanted) -> Result<Pict
     let start = Instant::now();
     let copy = Image::copy(&target, &mappings, budget().unwrap_or(0) as u64);
     let copying = start.elapsed().as_secs_f64();
-    let own = HeapFigures::of(pid, |range| picture::resident(&target, &range));
+    let own = HeapFigures::of(pid, |range| picture::present(&target, &range));
+    // Memory of a process that ends looks like pages that are not there.
+    target.check_life()?;
     let mut go_on = || {
         stopping.take().map_or(0.0, |(start, stopped)| {
             drop(stopped);
@@ -219,6 +221,7 @@ pub fn picture_of(pid: u32, meanwhile: Meanwhile, wanted: Wanted) -> Result<Pict
             let mut picture = Picture::take(subject, &image, &mappings);
             if wanted == Wanted::Contents {
                 picture.peek(&Backed::new(&image, &target), &mappings, &statics);
+                target.check_life()?;
             }
             (picture, times)
         }
@@ -227,11 +230,12 @@ pub fn picture_of(pid: u32, meanwhile: Meanwhile, wanted: Wanted) -> Result<Pict
             if wanted == Wanted::Contents {
                 picture.peek(&target, &mappings, &statics);
             }
+            target.check_life()?;
             (picture, Times { stopped: go_on(), copying: 0.0, copied: 0 })
         }
     };
     picture.times = Some(times);
-    picture.add_own(own);
+    picture.add_own(own, &mappings);
     Ok(picture)
 }
 

@@ -28,12 +28,28 @@ pub struct Mapping {
 impl Mapping {
     /// Whether it is private, anonymous, writable and without a name.
     pub fn is_plain(&self) -> bool {
-        self.name.is_empty() && self.is_data()
+        self.is_nameless() && self.is_data()
+    }
+
+    /// Whether it is private, anonymous and without a name. The program may have taken itself the access.
+    pub fn is_nameless(&self) -> bool {
+        self.name.is_empty() && self.access.ends_with('p')
     }
 
     /// Whether it is private and writable.
     pub fn is_data(&self) -> bool {
         self.access.starts_with("rw") && self.access.ends_with('p')
+    }
+
+    /// Whether the program may read it.
+    pub fn is_readable(&self) -> bool {
+        self.access.starts_with('r')
+    }
+
+    /// Whether blocks may lie in it: it is private and writable, or was, and has contents.
+    pub fn may_have_blocks(&self) -> bool {
+        let was_written = (self.is_nameless() || self.name == "[heap]") && self.rss + self.swap > 0;
+        self.is_data() || was_written
     }
 
     fn of_line(line: &str) -> Option<Mapping> {
@@ -48,9 +64,29 @@ impl Mapping {
             name = name.trim_start().split_once(' ').map_or("", |(_, behind)| behind);
         }
         let is_forward = range.start <= range.end;
-        let (access, name) = (access.to_owned(), name.trim().to_owned());
+        let (access, name) = (access.to_owned(), without_huge_pages(name.trim()).to_owned());
         is_forward.then(|| Mapping { range, access, name, offset: offset.unwrap_or(0), ..Mapping::default() })
     }
+}
+
+/// Returns the mapping that contains `address`, with its neighbours of the same name: in a child that was forked,
+/// memory that a heap had before and memory that it got since are two mappings; and a program may take the access to a
+/// page from itself.
+pub fn neighbours(mappings: &[Mapping], address: u64) -> Option<Range<u64>> {
+    let at = mappings.iter().position(|mapping| mapping.range.contains(&address))?;
+    let is_next = |pair: &[Mapping]| {
+        pair[0].range.end == pair[1].range.start
+            && pair[0].name == pair[1].name
+            && pair.iter().all(Mapping::may_have_blocks)
+    };
+    let in_front = mappings[..=at].windows(2).rev().take_while(|pair| is_next(pair)).count();
+    let behind = mappings[at..].windows(2).take_while(|pair| is_next(pair)).count();
+    Some(mappings[at - in_front].range.start..mappings[at + behind].range.end)
+}
+
+/// Returns the name of a mapping; none for anonymous memory in reserved huge pages, which has that of a deleted file.
+pub fn without_huge_pages(name: &str) -> &str {
+    if name == "/anon_hugepage (deleted)" { "" } else { name }
 }
 
 /// Parses `smaps`. Lines of an unknown form are passed over.
@@ -67,6 +103,15 @@ pub fn parse(smaps: &str) -> Vec<Mapping> {
             "Pss" => mapping.pss = bytes,
             "Shared_Clean" | "Shared_Dirty" => mapping.shared = mapping.shared.saturating_add(bytes),
             "Swap" => mapping.swap = bytes,
+            // Neither of the sums in front counts these. How many processes share them is not said.
+            "Private_Hugetlb" => {
+                mapping.rss = mapping.rss.saturating_add(bytes);
+                mapping.pss = mapping.pss.saturating_add(bytes);
+            }
+            "Shared_Hugetlb" => {
+                mapping.rss = mapping.rss.saturating_add(bytes);
+                mapping.shared = mapping.shared.saturating_add(bytes);
+            }
             "LazyFree" => mapping.purgeable = bytes,
             _ => {}
         }
@@ -81,6 +126,20 @@ fn kilobytes(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reserved_huge_pages_count_as_anonymous_memory() {
+        let text = "\
+7fc000000000-7fc000400000 rw-p 00000000 00:10 9          /anon_hugepage (deleted)
+Rss:                   0 kB
+Pss:                   0 kB
+Shared_Hugetlb:     2048 kB
+Private_Hugetlb:    2048 kB
+";
+        let mapping = &parse(text)[0];
+        assert!(mapping.is_plain());
+        assert_eq!((mapping.rss, mapping.pss, mapping.shared), (4 << 20, 2 << 20, 2 << 20));
+    }
 
     #[test]
     fn mappings_have_their_names_and_sizes() {

@@ -86,19 +86,31 @@ impl<'m, M: Memory> Words<'m, M> {
             self.start = address / PAGE * PAGE;
             self.present = self.memory.pages(self.start, (WINDOW / PAGE) as usize);
             self.bytes.fill(0);
-            let mut at = 0;
-            for run in self.present.chunk_by(|one, other| one == other) {
-                let end = at + run.len() * PAGE as usize;
-                if run[0] == PageState::Present {
-                    self.memory.read(self.start + at as u64, &mut self.bytes[at..end]);
-                }
-                at = end;
-            }
+            self.fill();
         }
         let at = (address - self.start) as usize;
         if self.present[at / PAGE as usize] != PageState::Present {
             return None;
         }
         Some(u64::from_le_bytes(self.bytes[at..at + 8].try_into().ok()?))
+    }
+
+    /// Reads the pages of the window that are in memory. One that cannot be read must not hide those behind it.
+    fn fill(&mut self) {
+        let mut at = 0;
+        for run in self.present.chunk_by_mut(|one, other| one == other) {
+            let bytes = &mut self.bytes[at..at + run.len() * PAGE as usize];
+            let start = self.start + at as u64;
+            at += bytes.len();
+            if run[0] != PageState::Present || self.memory.read(start, bytes) {
+                continue;
+            }
+            let pages = bytes.chunks_exact_mut(PAGE as usize).zip((start..).step_by(PAGE as usize));
+            for ((page, address), state) in pages.zip(run) {
+                if !self.memory.read(address, page) {
+                    *state = PageState::Absent;
+                }
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@ use heapwright_show::table::{Cell, Side, Table};
 use heapwright_watch::figures::HeapFigures;
 
 use crate::picture::Picture;
-use crate::shown::{MOST, ROWS};
+use crate::shown::{MOST, ROWS, TOUCHED};
 
 /// Returns the verdict.
 pub fn verdict(picture: &Picture, heap: &HeapFigures) -> String {
@@ -13,10 +13,14 @@ pub fn verdict(picture: &Picture, heap: &HeapFigures) -> String {
     let trim = gives_back(heap);
     match heap.live {
         Some(live) => {
-            text += &format!("Its blocks are {}. ", bytes(live));
+            let touched = in_memory(picture, heap).unwrap_or(live);
             // Programs allocate more than they touch.
-            let present = heap.heap_size.map_or(picture.rss, |_| heap.resident + heap.mapped_bytes.unwrap_or(0));
-            let touched = live.min(present.saturating_sub(trim.unwrap_or(0)));
+            let of_them = match ((touched as f64) < live as f64 * TOUCHED, picture.heapwright_mapped_resident) {
+                (false, _) => String::new(),
+                (true, None | Some(0)) => format!(", {} of them in memory", bytes(touched)),
+                (true, Some(_)) => format!(", at most {} of them in memory", bytes(touched)),
+            };
+            text += &format!("Its blocks are {}{of_them}. ", bytes(live));
             if touched as f64 >= picture.rss as f64 * MOST {
                 text += "Most of this is the program's own live memory: no setting of malloc brings it down. ";
             }
@@ -24,7 +28,7 @@ pub fn verdict(picture: &Picture, heap: &HeapFigures) -> String {
         None => text += "The bytes of its blocks are not known. ",
     }
     text += &match trim {
-        Some(trim) => format!("malloc_trim(0) would give back at most {}.", bytes(trim)),
+        Some(trim) => format!("malloc_trim(0) would give back {} {}.", bound(heap), bytes(trim)),
         None => "What malloc_trim(0) would give back is not known.".to_owned(),
     };
     if !heap.sharp {
@@ -33,27 +37,46 @@ pub fn verdict(picture: &Picture, heap: &HeapFigures) -> String {
     text
 }
 
-/// Returns the bytes in memory that contain no block; `None` for a heap whose slabs cannot be read.
+/// Returns the bytes in memory of its blocks, where it is known: of those with mappings of their own, at most.
+fn in_memory(picture: &Picture, heap: &HeapFigures) -> Option<u64> {
+    Some(heap.resident_live? + picture.heapwright_mapped_resident.unwrap_or(0))
+}
+
+/// Returns the bytes of whole pages in memory that contain no block; `None` for a heap whose slabs cannot be read.
 fn gives_back(heap: &HeapFigures) -> Option<u64> {
     heap.live?;
-    Some(heap.resident_holes + heap.idle.unwrap_or(0))
+    Some(heap.whole_pages_of_holes + heap.idle.unwrap_or(0))
+}
+
+/// Returns what [`gives_back`] is of what a trim gives back. A trim also frees blocks in thread caches and on their way
+/// to another thread: pages may have no others.
+fn bound(heap: &HeapFigures) -> &'static str {
+    if heap.cached.is_some() { "about" } else { "at most" }
 }
 
 /// Returns the tables.
-pub fn tables(heap: &HeapFigures) -> Vec<String> {
-    let mut parts = vec![figures(heap), remedies(heap)];
+pub fn tables(picture: &Picture, heap: &HeapFigures) -> Vec<String> {
+    let mut parts = vec![figures(picture, heap), remedies(heap)];
     parts.extend(classes(heap));
     parts
 }
 
-fn figures(heap: &HeapFigures) -> String {
+fn figures(picture: &Picture, heap: &HeapFigures) -> String {
     let mut table = Table::new(["heap", "number", "bytes", "in memory"]);
     let size = |known: Option<u64>| known.map_or_else(Cell::missing, |known| bytes(known).into());
     let count = |known: Option<u64>| known.map_or_else(Cell::missing, |known| grouped(known).into());
+    let mapped_resident = picture.heapwright_mapped_resident;
+    let all = heap.heap_size.map(|size| size + heap.mapped_bytes.unwrap_or(0));
+    let all_resident = heap.heap_size.map(|_| heap.resident + mapped_resident.unwrap_or(0));
     let rows = [
-        ("all", None, heap.heap_size, heap.heap_size.map(|_| heap.resident)),
-        ("blocks", heap.blocks, heap.live, None),
-        ("of them with mappings of their own", heap.mapped_blocks, heap.mapped_bytes, None),
+        ("all", None, all, all_resident),
+        ("blocks", heap.blocks, heap.live, in_memory(picture, heap)),
+        (
+            "of them with mappings of their own",
+            heap.mapped_blocks,
+            heap.mapped_bytes,
+            heap.mapped_bytes.and(mapped_resident),
+        ),
         ("in thread caches", None, heap.cached, None),
         ("free in slabs", None, heap.free_in_slabs, None),
         ("pages of slabs without blocks", None, None, heap.idle),
@@ -71,11 +94,10 @@ fn remedies(heap: &HeapFigures) -> String {
         table.row([
             "malloc_trim(0), now".to_owned(),
             bytes(trim),
-            "at most: holes and pages without blocks".to_owned(),
+            format!("{}: holes and pages without blocks", bound(heap)),
         ]);
     }
-    let in_heap = heap.live.map(|live| live.saturating_sub(heap.mapped_bytes.unwrap_or(0)));
-    if let Some(live) = in_heap.filter(|_| heap.resident > 0) {
+    if let Some(live) = heap.resident_live.filter(|_| heap.resident > 0) {
         let bound = bytes(heap.resident.saturating_sub(live));
         table.row(["compaction".to_owned(), bound, "at most".to_owned()]);
     }

@@ -48,9 +48,9 @@ fn maps(glibc: &Glibc) -> String {
     }
     text += "</p>\n";
     for arena in arenas.iter().take(MAPS) {
-        let name = if arena.number == 0 { "main arena".to_owned() } else { format!("arena {}", arena.number) };
         let figures = format!(
-            "{name}: {} in memory, {} of it free; a cell is {}",
+            "arena {}: {} in memory, {} of it free; a cell is {}",
+            glibc.name_of(arena.number),
             bytes(arena.resident),
             bytes(arena.resident_free),
             bytes(arena.map.cell_bytes)

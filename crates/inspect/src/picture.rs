@@ -1,11 +1,11 @@
 //! A picture of a process's memory: what it consists of, and what would bring it down.
 
+mod origins;
 mod threads;
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
-use heapwright_host::target::printable;
 use heapwright_watch::figures::{Class, HeapFigures, Unseen};
 use serde::Serialize;
 
@@ -16,35 +16,22 @@ use crate::memory::{Memory, PAGE, PageState, page_count};
 use crate::peek::{self, Contents, Statics};
 use crate::threads::Threads;
 
+pub use self::origins::Origin;
+use self::origins::origins;
 pub use self::threads::ThreadPicture;
 
 /// `M_TRIM_THRESHOLD` and `M_MMAP_THRESHOLD` where the program has not changed them and they have not grown.
 pub const DEFAULT_THRESHOLD: u64 = 128 << 10;
 
-/// Memory of one origin.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Origin {
-    /// What it is.
-    pub name: String,
-    /// Bytes of addresses.
-    pub mapped: u64,
-    /// Bytes in memory.
-    pub rss: u64,
-    /// Bytes in memory, each divided by the number of processes that share it.
-    pub pss: u64,
-    /// Bytes in memory that other processes share.
-    pub shared: u64,
-    /// Bytes in swap.
-    pub swap: u64,
-    /// Bytes in memory that were released by `MADV_FREE`: the kernel takes them when it needs memory.
-    pub purgeable: u64,
-}
-
 /// An arena of glibc's malloc. Bytes are those of whole chunks, headers included.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ArenaPicture {
-    /// Its number; 0 is the main arena.
+    /// Its number; 0 is the main arena, of the largest heap if there are several.
     pub number: usize,
+    /// The number of its heap, if every copy of the C library has one: from 0 on, the largest first.
+    pub heap: usize,
+    /// Whether it is the main arena of its heap.
+    pub is_main: bool,
     /// Bytes that it has from the system.
     pub system_bytes: u64,
     /// Bytes that are not free to malloc, as `mallinfo2` counts them: thread caches among them.
@@ -90,6 +77,8 @@ pub struct ArenaPicture {
     pub unknown: u64,
     /// Bytes of which nothing is known because what describes them is in swap.
     pub unread: u64,
+    /// Bytes of which nothing is known because the program has no access to what describes them.
+    pub closed: u64,
     /// Bytes that the main arena has in other places than its top, and that are not looked into: something was in the
     /// way of the program break.
     pub elsewhere: u64,
@@ -164,6 +153,8 @@ pub struct Picture {
     pub glibc: Option<Glibc>,
     /// The heap of `libheapwright.so`, where the process runs under it.
     pub heapwright: Option<HeapFigures>,
+    /// Bytes in memory, at most, of its blocks with mappings of their own.
+    pub heapwright_mapped_resident: Option<u64>,
     /// Why its heap cannot be read: that of its `libheapwright.so`, or glibc's.
     pub unread: Option<String>,
     /// What its blocks contain, when it was asked for.
@@ -198,11 +189,11 @@ impl Picture {
     pub fn take(subject: Subject, memory: &impl Memory, mappings: &[Mapping]) -> Picture {
         let arenas = glibc::find(memory, mappings);
         let heaps = Heaps::of(arenas.as_ref());
-        let is_plain_block = |mapping: &&Mapping| mapping.is_plain() && !heaps.overlap(&mapping.range);
-        let plain: Vec<&Mapping> = mappings.iter().filter(is_plain_block).collect();
+        let may_be_own = |mapping: &&Mapping| mapping.is_nameless() && !heaps.overlap(&mapping.range);
+        let nameless: Vec<&Mapping> = mappings.iter().filter(may_be_own).collect();
         let own = match arenas.as_ref().and_then(|found| found.parameters) {
             Some(Parameters { mmapped_blocks: 0, .. }) | None => Vec::new(),
-            Some(_) => glibc::own_mappings(memory, &plain),
+            Some(_) => glibc::own_mappings(memory, &nameless),
         };
         let allocator = allocator(mappings, subject.linked, arenas.is_some());
         Picture {
@@ -216,15 +207,24 @@ impl Picture {
             allocator: allocator.to_owned(),
             glibc: arenas.map(|found| Glibc::of(memory, &found, &own, &subject)),
             heapwright: None,
+            heapwright_mapped_resident: None,
             program: subject.program,
             contents: None,
         }
     }
 
     /// Takes the heap of `libheapwright.so` into the picture, if the process was found to have one.
-    pub fn add_own(&mut self, heap: Result<HeapFigures, Unseen>) {
+    pub fn add_own(&mut self, heap: Result<HeapFigures, Unseen>, mappings: &[Mapping]) {
         match heap {
-            Ok(heap) => self.heapwright = Some(heap),
+            Ok(heap) => {
+                // Where its mapped blocks lie is not in its metadata.
+                let plain = mappings.iter().filter(|mapping| mapping.is_plain()).map(|mapping| mapping.rss);
+                let outside = plain.sum::<u64>().saturating_sub(heap.resident);
+                let are_all_mapped = heap.heap_size.is_none();
+                let mapped = heap.mapped_bytes.or(heap.live.filter(|_| are_all_mapped));
+                self.heapwright_mapped_resident = mapped.map(|bytes| bytes.min(outside));
+                self.heapwright = Some(heap);
+            }
             Err(Unseen::NoHeap | Unseen::Gone | Unseen::Denied) => return,
             Err(reason) => self.unread = Some(reason.to_string()),
         }
@@ -275,21 +275,21 @@ impl Glibc {
             blocks: Vec::new(),
             compaction_bound: 0,
         };
-        let walk = |(number, arena): (usize, &Arena)| {
+        let walk = |arena: &Arena| {
             let (fast, damaged) = glibc::fast_blocks(memory, arena);
-            let mut walked = glibc::walk(memory, arena, &fast, number == 0, subject.listing);
+            let mut walked = glibc::walk(memory, arena, &fast, subject.listing);
             let has_nothing = arena.system_bytes == 0 && !arena.segments.is_empty();
             walked.inconsistencies += damaged + u64::from(has_nothing);
             walked
         };
-        let mut walked: Vec<Walked> = found.arenas.iter().enumerate().map(walk).collect();
+        let mut walked: Vec<Walked> = found.arenas.iter().map(walk).collect();
         let caches: Vec<Cache> = walked.iter_mut().flat_map(|arena| std::mem::take(&mut arena.caches)).collect();
         let cached = cached_by_arena(&found.arenas, &caches);
         let (threads, torn) = threads::of(memory, &subject.threads, &found.arenas, &caches);
         all.threads = threads;
         for (number, (walked, cached)) in walked.into_iter().zip(cached).enumerate() {
             let cached = (!torn.contains(&number)).then_some(cached);
-            all.add(number, found.arenas[number].system_bytes, walked, cached);
+            all.add(&found.arenas[number], walked, cached);
         }
         let free_lists = caches.iter().flat_map(|cache| &cache.lists);
         let own_blocks = own.iter().map(|range| Block { address: range.start + 16, bytes: range.end - range.start });
@@ -315,7 +315,8 @@ impl Glibc {
         all
     }
 
-    fn add(&mut self, number: usize, system_bytes: u64, walked: Walked, cached: Option<SizeClass>) {
+    fn add(&mut self, arena: &Arena, walked: Walked, cached: Option<SizeClass>) {
+        let system_bytes = arena.system_bytes;
         for (&size, class) in &walked.sizes {
             add(&mut self.sizes, size, *class);
         }
@@ -326,7 +327,7 @@ impl Glibc {
         self.blocks.extend(&walked.listed);
         let free = walked.free.bytes + walked.fast.bytes + walked.top;
         let known = cached.unwrap_or_default();
-        let elsewhere = if number == 0 { system_bytes.saturating_sub(walked.bytes) } else { 0 };
+        let elsewhere = if arena.is_main { system_bytes.saturating_sub(walked.bytes) } else { 0 };
         // The first chunk is aligned, and the break may move while it is read.
         let elsewhere = if elsewhere > SMALL_DIFFERENCE { elsewhere } else { 0 };
         let live = walked.used.bytes.saturating_sub(known.bytes);
@@ -335,7 +336,9 @@ impl Glibc {
         self.mmap_threshold_estimate += walked.resident_long_holes;
         self.compaction_bound += walked.resident.saturating_sub(live) + elsewhere;
         self.arenas.push(ArenaPicture {
-            number,
+            number: self.arenas.len(),
+            heap: arena.heap,
+            is_main: arena.is_main,
             system_bytes,
             used: system_bytes.saturating_sub(free),
             free,
@@ -358,6 +361,7 @@ impl Glibc {
             inconsistencies: walked.inconsistencies,
             unknown: walked.unknown,
             unread: walked.unread,
+            closed: walked.closed,
             elsewhere,
             foreign: walked.foreign,
         });
@@ -376,6 +380,20 @@ impl Glibc {
             arena.resident.saturating_sub(arena.resident_free + arena.cached.unwrap_or(0) + arena.foreign)
         };
         self.arenas.iter().map(of_arena).sum::<u64>() + self.own_resident
+    }
+
+    /// Returns the number of heaps: every copy of the C library has one.
+    pub fn heaps(&self) -> usize {
+        self.arenas.last().map_or(0, |arena| arena.heap + 1)
+    }
+
+    /// Returns how the arena of this number is called.
+    pub fn name_of(&self, number: usize) -> String {
+        match self.arenas.get(number) {
+            Some(arena) if arena.is_main && arena.heap > 0 => format!("main of heap {}", arena.heap + 1),
+            Some(arena) if arena.is_main => "main".to_owned(),
+            _ => number.to_string(),
+        }
     }
 
     /// Returns the free bytes in memory.
@@ -406,9 +424,13 @@ struct Heaps {
 
 impl Heaps {
     fn of(arenas: Option<&glibc::Arenas>) -> Heaps {
-        let Some((main, others)) = arenas.and_then(|found| found.arenas.split_first()) else { return Heaps::default() };
-        let ranges = |arena: &Arena| arena.segments.iter().map(|segment| segment.range.clone()).collect::<Vec<_>>();
-        Heaps { are_known: true, main: ranges(main), others: others.iter().flat_map(ranges).collect() }
+        let Some(found) = arenas else { return Heaps::default() };
+        let (main, others): (Vec<&Arena>, _) = found.arenas.iter().partition(|arena| arena.is_main);
+        let ranges = |arenas: Vec<&Arena>| {
+            let segments = arenas.into_iter().flat_map(|arena| &arena.segments);
+            segments.map(|segment| segment.range.clone()).collect()
+        };
+        Heaps { are_known: true, main: ranges(main), others: ranges(others) }
     }
 
     fn overlap(&self, range: &Range<u64>) -> bool {
@@ -423,16 +445,21 @@ fn overlaps(segments: &[Range<u64>], range: &Range<u64>) -> bool {
 /// Returns for each number of arenas, by powers of two, the free bytes in memory of those that would not be: at most
 /// those with the most, the main arena not among them.
 fn arena_max_bounds(arenas: &[ArenaPicture]) -> BTreeMap<usize, u64> {
-    let mut free: Vec<u64> = arenas.iter().skip(1).map(|arena| arena.resident_free).collect();
+    let others = arenas.iter().filter(|arena| !arena.is_main);
+    let mut free: Vec<u64> = others.map(|arena| arena.resident_free).collect();
     free.sort_unstable_by_key(|bytes| std::cmp::Reverse(*bytes));
-    let limits = (0..usize::BITS).map(|power| 1 << power).take_while(|limit| *limit < arenas.len());
-    limits.map(|limit| (limit, free[..arenas.len() - limit].iter().sum())).collect()
+    let limits = (0..usize::BITS).map(|power| 1 << power).take_while(|limit| *limit <= free.len());
+    limits.map(|limit| (limit, free[..free.len() + 1 - limit].iter().sum())).collect()
 }
 
 /// Returns the bytes of pages of `range` that are in memory.
-pub(crate) fn resident(memory: &impl Memory, range: &Range<u64>) -> u64 {
-    let pages = memory.pages(range.start, page_count(range));
-    pages.iter().filter(|state| **state == PageState::Present).count() as u64 * PAGE
+fn resident(memory: &impl Memory, range: &Range<u64>) -> u64 {
+    present(memory, range).into_iter().filter(|is_present| *is_present).count() as u64 * PAGE
+}
+
+/// Returns for each page of `range` whether it is in memory.
+pub(crate) fn present(memory: &impl Memory, range: &Range<u64>) -> Vec<bool> {
+    memory.pages(range.start, page_count(range)).into_iter().map(|state| state == PageState::Present).collect()
 }
 
 /// Returns what of each arena lies in thread caches: a thread caches blocks of any arena.
@@ -453,71 +480,4 @@ fn cached_by_arena(arenas: &[Arena], caches: &[Cache]) -> Vec<SizeClass> {
         }
     }
     cached
-}
-
-/// Returns all memory by origin, most resident first.
-fn origins(
-    memory: &impl Memory,
-    mappings: &[Mapping],
-    threads: &Threads,
-    heaps: &Heaps,
-    own: &[Range<u64>],
-) -> Vec<Origin> {
-    let mut found: BTreeMap<String, Origin> = BTreeMap::new();
-    for mapping in mappings {
-        let name = origin(mapping, threads, heaps);
-        let mut left = mapping.clone();
-        let inside = own.iter().filter(|one| mapping.range.contains(&one.start));
-        for block in inside {
-            let pages = memory.pages(block.start, ((block.end - block.start) / PAGE) as usize);
-            let is_in = |state| pages.iter().filter(|one| **one == state).count() as u64 * PAGE;
-            let rss = is_in(PageState::Present).min(left.rss);
-            let swap = is_in(PageState::Swapped).min(left.swap);
-            let entry = found.entry("blocks with mappings of their own".to_owned()).or_default();
-            entry.mapped += block.end - block.start;
-            entry.rss += rss;
-            entry.pss += rss.min(left.pss);
-            entry.swap += swap;
-            left.range.end = left.range.end.saturating_sub(block.end - block.start);
-            left.rss -= rss;
-            left.pss -= rss.min(left.pss);
-            left.swap -= swap;
-        }
-        let entry = found.entry(name).or_default();
-        entry.mapped += left.range.end.saturating_sub(left.range.start);
-        entry.rss += left.rss;
-        entry.pss += left.pss;
-        entry.shared += left.shared;
-        entry.swap += left.swap;
-        entry.purgeable += left.purgeable;
-    }
-    let named = found.into_iter().map(|(name, origin)| Origin { name, ..origin });
-    let mut all: Vec<Origin> = named.filter(|origin| origin.rss + origin.swap > 0).collect();
-    all.sort_by_key(|origin| std::cmp::Reverse(origin.rss));
-    all
-}
-
-fn origin(mapping: &Mapping, threads: &Threads, heaps: &Heaps) -> String {
-    let name = mapping.name.as_str();
-    // Core files do not name the program break.
-    if overlaps(&heaps.main, &mapping.range) || (name == "[heap]" && heaps.are_known) {
-        return "main arena (program break)".to_owned();
-    }
-    if name == "[heap]" {
-        return "program break".to_owned();
-    }
-    if overlaps(&heaps.others, &mapping.range) {
-        return "other arenas".to_owned();
-    }
-    if threads.has_stack(mapping) {
-        return "stacks".to_owned();
-    }
-    if name.starts_with("[anon:") || name.starts_with("/memfd:") || name.starts_with("/dev/shm/") {
-        return printable(name.as_bytes());
-    }
-    match name.chars().next() {
-        Some('/') => "files".to_owned(),
-        Some(_) => "kernel".to_owned(),
-        None => "other anonymous".to_owned(),
-    }
 }

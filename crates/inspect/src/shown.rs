@@ -13,7 +13,7 @@ use crate::picture::{Glibc, Picture};
 pub(crate) const MOST: f64 = 0.7;
 
 /// The share of blocks in memory below which it is shown.
-const TOUCHED: f64 = 0.9;
+pub(crate) const TOUCHED: f64 = 0.9;
 
 /// The most sizes and origins that are shown.
 pub(crate) const ROWS: usize = 12;
@@ -32,7 +32,7 @@ pub fn lead(picture: &Picture) -> String {
 pub fn tables(picture: &Picture) -> String {
     let mut parts = vec![origins(picture)];
     if let Some(heap) = &picture.heapwright {
-        parts.extend(own::tables(heap));
+        parts.extend(own::tables(picture, heap));
     }
     if let Some(glibc) = &picture.glibc {
         parts.push(arenas(glibc));
@@ -79,7 +79,8 @@ fn verdict(picture: &Picture, glibc: &Glibc) -> String {
     };
     let unread: u64 = glibc.arenas.iter().map(|arena| arena.unread).sum();
     let elsewhere = elsewhere(glibc);
-    let least = if unread + elsewhere > 0 { "at least " } else { "" };
+    let closed: u64 = glibc.arenas.iter().map(|arena| arena.closed).sum();
+    let least = if unread + closed + elsewhere > 0 { "at least " } else { "" };
     let (live_bytes, free_bytes) = (bytes(live), bytes(free));
     let mut text = format!(
         "Its blocks are {least}{live_bytes}{of_them}. malloc has {least}{free_bytes} of free memory in memory. "
@@ -90,11 +91,25 @@ fn verdict(picture: &Picture, glibc: &Glibc) -> String {
             bytes(unread)
         );
     }
+    if closed > 0 {
+        text += &format!(
+            "{} are not known: what describes them cannot be read, because the program has taken the access to it from \
+             itself (mprotect). ",
+            bytes(closed)
+        );
+    }
     if elsewhere > 0 {
         text += &format!(
-            "{} of the main arena are not looked into: something is in the way of the program break, and they lie \
-             elsewhere. ",
+            "{} of the main arena are not looked into: something is in the way of the program break, or it is not \
+             used, and they lie elsewhere. ",
             bytes(elsewhere)
+        );
+    }
+    if glibc.heaps() > 1 {
+        text += &format!(
+            "It has {} copies of the C library, each with a heap: figures are sums, and malloc_trim(0) reaches only \
+             the heap of its own copy. ",
+            glibc.heaps()
         );
     }
     let share = |part: u64| part as f64 / picture.rss.max(1) as f64;
@@ -127,8 +142,12 @@ fn verdict(picture: &Picture, glibc: &Glibc) -> String {
     let torn = glibc.arenas.iter().filter(|arena| arena.cached.is_none()).count();
     if torn > 0 {
         let arenas = if torn == 1 { "an arena".to_owned() } else { format!("{torn} arenas") };
-        let cause = if unread > 0 { "are in swap or changed" } else { "changed" };
-        text += &format!("Thread caches of {arenas} {cause} while they were read: their blocks count as live. ");
+        text += &match (unread > 0, picture.stopped) {
+            (true, _) => format!("Thread caches of {arenas} are in swap or changed while they were read"),
+            (false, true) => format!("Thread caches of {arenas} contradict themselves (the heap may be damaged)"),
+            (false, false) => format!("Thread caches of {arenas} changed while they were read"),
+        };
+        text += ": their blocks count as live. ";
     }
     if picture.allocator != "glibc" {
         text += &format!("{} is loaded too: its own memory is not glibc's. ", picture.allocator);
@@ -163,7 +182,7 @@ fn arenas(glibc: &Glibc) -> String {
         ["arena", "from system", "blocks", "live", "bins", "fast bins", "tcache", "top", "resident", "free in memory"];
     let mut table = Table::new(headings);
     for arena in &glibc.arenas {
-        let name = name_of(arena.number);
+        let name = glibc.name_of(arena.number);
         let first = [name, bytes(arena.system_bytes), grouped(arena.blocks)].map(Cell::from);
         let cached = arena.cached.map_or_else(Cell::missing, |cached| bytes(cached).into());
         let lists = [arena.live, arena.bins, arena.fast].map(|size| bytes(size).into());
@@ -187,16 +206,11 @@ fn threads(glibc: &Glibc) -> Option<String> {
     let columns = [("thread", Side::Right), ("name", Side::Left), ("arena", Side::Left), ("tcache", Side::Right)];
     let mut table = Table::aligned(columns);
     for thread in known.iter().take(ROWS) {
-        let arena = thread.arena.map_or_else(Cell::missing, |number| name_of(number).into());
+        let arena = thread.arena.map_or_else(Cell::missing, |number| glibc.name_of(number).into());
         let cached = thread.cached.map_or_else(Cell::missing, |cached| bytes(cached).into());
         table.row([thread.id.to_string().into(), thread.name.clone().into(), arena, cached]);
     }
     (!known.is_empty()).then(|| table.to_string())
-}
-
-/// Returns how an arena is called.
-fn name_of(arena: usize) -> String {
-    if arena == 0 { "main".to_owned() } else { arena.to_string() }
 }
 
 fn pins(glibc: &Glibc) -> Option<String> {
@@ -206,7 +220,7 @@ fn pins(glibc: &Glibc) -> Option<String> {
     let pinned = glibc.arenas.iter().filter_map(|arena| Some((arena, arena.pin.filter(|_| arena.before_pin > 0)?)));
     let mut count = 0;
     for (arena, pin) in pinned.take(ROWS) {
-        let name = name_of(arena.number);
+        let name = glibc.name_of(arena.number);
         table.row([name, format!("{:#x}", pin.address), bytes(pin.bytes), bytes(arena.before_pin)]);
         count += 1;
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::LazyLock;
 
 use heapwright_inspect::picture::Picture;
@@ -21,26 +21,37 @@ impl Made {
     }
 }
 
+/// Compiles a program of this folder as `subject`; returns the folder that contains it.
+fn compile(compiler: &str, source: &str, arguments: &[&str]) -> Option<tempfile::TempDir> {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(source);
+    let mut compile = Command::new(compiler);
+    compile.args(["-O1", "-w", "-pthread", "-o"]).arg(folder.path().join("subject")).arg(source).args(arguments);
+    compile.status().is_ok_and(|status| status.success()).then_some(folder)
+}
+
+/// Runs `command`, which ends with a core file, in `folder`.
+fn dump(folder: &tempfile::TempDir, command: &str) -> Option<Output> {
+    let command = format!("ulimit -c unlimited; exec {command}");
+    Command::new("sh").args(["-c", &command]).current_dir(folder.path()).output().ok()
+}
+
 /// Compiles the test program by `compiler` and has `run` end it with a core file; `None` when no core can be had.
 fn make(compiler: &str, arguments: &[&str], runner: &[&str]) -> Option<Made> {
-    let folder = tempfile::tempdir().unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/subject.c");
-    let mut compile = Command::new(compiler);
-    compile.args(["-O1", "-pthread", "-o"]).arg(folder.path().join("subject")).arg(source).args(arguments);
-    if !compile.status().is_ok_and(|status| status.success()) {
-        return None;
-    }
-    let command = format!("ulimit -c unlimited; exec {} ./subject 2 3000000 abort", runner.join(" "));
-    let output = Command::new("sh").args(["-c", &command]).current_dir(folder.path()).output().ok()?;
+    let folder = compile(compiler, "subject.c", arguments)?;
+    let output = dump(&folder, &format!("{} ./subject 2 3000000 abort", runner.join(" ")))?;
     let text = String::from_utf8(output.stdout).unwrap();
     let total = text.lines().next()?.split(' ').map(|word| word.trim().parse().unwrap()).collect();
     // The emulator writes a core file of the program, and then has one of itself written.
-    let start = if runner.is_empty() { "core" } else { "qemu_" };
-    let is_core = |path: &Path| path.file_name().unwrap().to_str().unwrap().starts_with(start);
-    let mut files = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
-    let found = files.find(|path| is_core(path))?;
+    let found = core_in(&folder, if runner.is_empty() { "core" } else { "qemu_" })?;
     fs::rename(found, folder.path().join("core")).unwrap();
     Some(Made { folder, total })
+}
+
+/// Returns the core file in `folder`, whose name begins with `start`.
+fn core_in(folder: &tempfile::TempDir, start: &str) -> Option<PathBuf> {
+    let is_core = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(start);
+    fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).find(is_core)
 }
 
 /// A core file that the kernel wrote. Where the system collects them elsewhere there is none.
@@ -73,6 +84,17 @@ fn a_core_file_is_what_the_process_was() {
         "{:?}",
         glibc.threads
     );
+}
+
+#[test]
+fn a_long_block_of_a_core_file_may_be_several_mappings() {
+    let folder = compile("cc", "heaps.c", &[]).unwrap();
+    dump(&folder, "./subject 'split and abort'").unwrap();
+    let Some(core) = core_in(&folder, "core") else { return eprintln!("skipped: this system writes no core files") };
+    let glibc = picture_of_core(&core, Wanted::Totals).unwrap().glibc.unwrap();
+    assert_eq!(glibc.largest.iter().filter(|block| block.bytes == (4 << 20) + 4096).count(), 9);
+    // What was not to be dumped is not there.
+    assert!(glibc.own_resident >= 24 << 20, "{}", glibc.own_resident);
 }
 
 #[test]

@@ -1,10 +1,14 @@
 /* Heaps of kinds that are easily misread. Prints "ready", then waits for the end of its input. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <iconv.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +28,63 @@ static void untouched(void) {
     for (int index = 0; index < COUNT; index++)
         if (index % 8 != 0) free(blocks[index]);
 }
+
+/* Long blocks of each of which a part has other advice, or other access: the kernel shows each as several mappings. */
+static void split(void) {
+    enum { LENGTH = 4 << 20 };
+    for (int index = 0; index < 9; index++) {
+        char *block = malloc(LENGTH), *page = block - 16 + 4096;
+        memset(block, 1, LENGTH);
+        int failed = index % 3 == 0   ? madvise(page, LENGTH, MADV_HUGEPAGE)
+                     : index % 3 == 1 ? madvise(page, LENGTH, MADV_DONTDUMP)
+                                      : mprotect(page + (1 << 20), 1 << 20, index == 2 ? PROT_NONE : PROT_READ);
+        /* Kernels without huge pages. */
+        if (failed && index % 3 != 0) abort();
+    }
+}
+
+/* Blocks of an arena, of which a few pages have other access. */
+static void protect(int access) {
+    enum { COUNT = 20000 };
+    static char *blocks[COUNT];
+    for (int index = 0; index < COUNT; index++) memset(blocks[index] = malloc(1000), 1, 1000);
+    for (int index = 1000; index < COUNT; index += 3000)
+        if (mprotect((char *)(((size_t)blocks[index] + 4095) & ~4095UL), 4096, access) != 0) abort();
+}
+static void *protect_in_thread(void *access) {
+    protect(*(int *)access);
+    write(1, "ready\n", 6);
+    pause();
+    return NULL;
+}
+static void protected(int access) {
+    pthread_t made;
+    if (pthread_create(&made, NULL, protect_in_thread, &access) != 0) abort();
+    pthread_join(made, NULL);
+}
+
+/* The first block of a list of the thread cache becomes its own successor. */
+static void circle(void) {
+    size_t *blocks[3];
+    for (int index = 0; index < 3; index++) blocks[index] = malloc(100);
+    for (int index = 0; index < 3; index++) free(blocks[index]);
+    *blocks[2] = (size_t)blocks[2] ^ (size_t)blocks[2] >> 12;
+}
+
+#ifdef NAMESPACE
+/* Another C library with blocks of its own, for which it maps several pieces. */
+static void load_another(void) {
+    enum { COUNT = 5000 };
+    void *library = dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW);
+    void *(*other)(size_t) = library == NULL ? NULL : dlsym(library, "malloc");
+    if (other == NULL) abort();
+    for (int index = 0; index < COUNT; index++) memset(sink = other(2000), 1, 2000);
+}
+#else
+static void load_another(void) {
+    if (iconv_open("UTF-16", "EBCDIC-US") == (iconv_t)-1) abort();
+}
+#endif
 
 /* Memory of the program's own between the blocks. */
 static void breaks(void) {
@@ -61,6 +122,11 @@ static void *wait_for_end(void *ready) {
     pthread_barrier_wait(ready);
     pause();
     return NULL;
+}
+
+static void *fill_and_wait(void *ready) {
+    fill(4000);
+    return wait_for_end(ready);
 }
 
 /* The main thread ends, and the others go on. */
@@ -135,8 +201,17 @@ int main(int count, char **arguments) {
     const char *kind = count > 1 ? arguments[1] : "";
     if (strcmp(kind, "untouched") == 0) untouched();
     if (strcmp(kind, "breaks") == 0) breaks();
+    if (strncmp(kind, "split", 5) == 0) split();
+    if (strcmp(kind, "split and abort") == 0) abort();
     if (strcmp(kind, "churn") == 0) threads(churn);
     if (strcmp(kind, "threads") == 0) threads(wait_for_end);
+    if (strcmp(kind, "read only") == 0) protect(PROT_READ);
+    if (strcmp(kind, "closed") == 0) protect(PROT_NONE);
+    if (strcmp(kind, "read only in thread") == 0) protected(PROT_READ);
+    if (strcmp(kind, "closed in thread") == 0) protected(PROT_NONE);
+    if (strcmp(kind, "circle") == 0) circle();
+    if (strcmp(kind, "huge") == 0) fill(10000), threads(fill_and_wait), memset(sink = malloc(7 << 20), 1, 7 << 20);
+    if (strcmp(kind, "two heaps") == 0) fill(50000), load_another();
     if (strcmp(kind, "forked") == 0) fork_and_grow();
     if (strcmp(kind, "named") == 0) fill(100), prctl(PR_SET_NAME, "\xc3\x1b[31m\nx");
     if (strcmp(kind, "own break") == 0) memset(sbrk(1 << 20), 1, 1 << 20);

@@ -1,5 +1,6 @@
 //! Pictures of heaps of kinds that are easily misread.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -15,13 +16,20 @@ struct Subject {
 impl Subject {
     /// Compiles the program with `flags` and starts it as a heap of this `kind`.
     fn start(flags: &[&str], kind: &str) -> Subject {
+        Subject::start_in(&[], flags, kind)
+    }
+
+    /// The same with variables of its environment.
+    fn start_in(variables: &[(&str, &str)], flags: &[&str], kind: &str) -> Subject {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("heaps");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/heaps.c");
         let mut compiler = Command::new("cc");
         compiler.args(["-O1", "-g0", "-w", "-fno-builtin", "-pthread"]).args(flags).arg("-o").arg(&program).arg(source);
         assert!(compiler.status().unwrap().success());
-        let mut child = Command::new(program).arg(kind).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut command = Command::new(program);
+        command.arg(kind).envs(variables.iter().copied()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
@@ -49,6 +57,112 @@ fn blocks_that_were_never_touched_are_not_counted_as_memory() {
     // Of 51 MB, an eighth is out.
     assert!(text.contains("MiB of them in memory. malloc has"), "{text}");
     assert!(text.contains("blocks must be freed before it can be given back"), "{text}");
+}
+
+#[test]
+fn a_long_block_may_be_several_mappings() {
+    for meanwhile in [Meanwhile::Runs, Meanwhile::IsStopped] {
+        let picture = Subject::start(&[], "split").picture(meanwhile);
+        let text = shown::text(&picture);
+        let glibc = picture.glibc.as_ref().unwrap();
+        assert_eq!(glibc.parameters.unwrap().mmapped_blocks, 9);
+        assert!(glibc.own_resident >= 36 << 20, "{text}");
+        assert_eq!(glibc.largest.iter().filter(|block| block.bytes == (4 << 20) + 4096).count(), 9, "{text}");
+        let verdict = shown::paragraph(&picture);
+        assert!(verdict.contains("no setting of malloc") && !verdict.contains("of them in memory"), "{verdict}");
+        let own = picture.origins.iter().find(|origin| origin.name == "blocks with mappings of their own").unwrap();
+        assert!(own.rss >= 36 << 20 && own.mapped == 9 * ((4 << 20) + 4096), "{text}");
+    }
+}
+
+#[test]
+fn pages_with_other_access_hide_nothing_behind_them() {
+    for (kind, number) in [("read only", 0), ("closed", 0), ("read only in thread", 1), ("closed in thread", 1)] {
+        let subject = Subject::start(&[], kind);
+        for meanwhile in [Meanwhile::Runs, Meanwhile::IsStopped] {
+            let picture = subject.picture(meanwhile);
+            let text = shown::text(&picture);
+            let arena = &picture.glibc.as_ref().unwrap().arenas[number];
+            assert_eq!((arena.inconsistencies, arena.unknown), (0, 0), "{text}");
+            let is_closed = kind.starts_with("closed");
+            // Of 7 pages, those with headers; and the block in front of each.
+            let blocks = if is_closed { 19_950..20_000 } else { 20_000..20_010 };
+            assert!(blocks.contains(&arena.blocks), "{kind}: {text}");
+            assert_eq!((arena.closed > 7 * 3072, arena.closed < 7 * 6144), (is_closed, true), "{text}");
+            let verdict = shown::paragraph(&picture);
+            assert_eq!(verdict.contains("has taken the access to it"), is_closed, "{verdict}");
+            assert_eq!(verdict.contains("Its blocks are at least"), is_closed, "{verdict}");
+        }
+    }
+}
+
+#[test]
+fn the_heaps_of_two_c_libraries_are_added_up_and_this_is_said() {
+    for (flags, in_second) in [(&["-static"][..], 0), (&["-DNAMESPACE"], 5_000)] {
+        let subject = Subject::start(flags, "two heaps");
+        for meanwhile in [Meanwhile::Runs, Meanwhile::IsStopped] {
+            let picture = subject.picture(meanwhile);
+            let text = shown::text(&picture);
+            let glibc = picture.glibc.as_ref().unwrap();
+            assert_eq!(glibc.heaps(), 2, "{text}");
+            let second = glibc.arenas.iter().find(|arena| arena.heap == 1 && arena.is_main).unwrap();
+            assert!(glibc.arenas[0].blocks >= 50_000 && second.blocks >= in_second, "{text}");
+            assert!(second.blocks < in_second + 100 && second.inconsistencies == 0, "{text}");
+            assert_eq!((second.elsewhere, second.foreign), (0, 0), "{text}");
+            assert!(second.top > 0 && second.trim == 0, "{text}");
+            assert_eq!(glibc.threads[0].arena, Some(0), "{text}");
+            let verdict = shown::paragraph(&picture);
+            assert!(verdict.contains("It has 2 copies of the C library"), "{verdict}");
+            assert!(verdict.contains("no setting of malloc") && text.contains("main of heap 2"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_cache_that_contradicts_itself_in_a_stopped_process_may_be_damaged() {
+    let subject = Subject::start(&[], "circle");
+    let text = shown::paragraph(&subject.picture(Meanwhile::IsStopped));
+    assert!(text.contains("contradict themselves (the heap may be damaged)"), "{text}");
+    assert!(!text.contains("changed while"), "{text}");
+}
+
+/// Huge pages that are reserved while the value lives. It has the number of those that were reserved before.
+struct HugePages(usize);
+
+impl HugePages {
+    const COUNT: &str = "/proc/sys/vm/nr_hugepages";
+
+    /// Reserves `count` more than there are.
+    fn reserve(count: usize) -> Option<HugePages> {
+        let read = || fs::read_to_string(HugePages::COUNT).ok()?.trim().parse::<usize>().ok();
+        let before = read()?;
+        let reserved = HugePages(before);
+        fs::write(HugePages::COUNT, (before + count).to_string()).ok()?;
+        (read() == Some(before + count)).then_some(reserved)
+    }
+}
+
+impl Drop for HugePages {
+    fn drop(&mut self) {
+        let _ = fs::write(HugePages::COUNT, self.0.to_string());
+    }
+}
+
+#[test]
+fn arenas_in_reserved_huge_pages_are_walked() {
+    let Some(_reserved) = HugePages::reserve(64) else { return eprintln!("skipped: no huge pages can be reserved") };
+    let tunable = [("GLIBC_TUNABLES", "glibc.malloc.hugetlb=2")];
+    let subject = Subject::start_in(&tunable, &[], "huge");
+    for meanwhile in [Meanwhile::Runs, Meanwhile::IsStopped] {
+        let picture = subject.picture(meanwhile);
+        let text = shown::text(&picture);
+        let glibc = picture.glibc.as_ref().unwrap();
+        assert!(glibc.arenas.iter().map(|arena| arena.blocks).sum::<u64>() >= 20_000, "{text}");
+        assert_eq!(glibc.arenas.iter().map(|arena| arena.inconsistencies).sum::<u64>(), 0, "{text}");
+        let own: Vec<_> = glibc.largest.iter().filter(|block| block.bytes == 8 << 20).collect();
+        assert!(own.len() == 1 && glibc.own_resident == 8 << 20, "{text}");
+        assert!(picture.rss >= 14 << 20, "{text}");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::LazyLock;
+use std::time::Instant;
 
 use heapwright_host::target::Target;
 use heapwright_inspect::glibc::Listing;
@@ -197,6 +198,38 @@ fn a_process_whose_threads_allocate_meanwhile_is_what_its_own_malloc_reported_wi
         ] {
             assert!(mine.abs_diff(own) <= own / 100, "{mine} {own} {picture:#?}");
         }
+    }
+}
+
+#[test]
+fn a_process_that_ends_while_it_is_read_has_ended() {
+    const TRIES: u32 = 24;
+    for meanwhile in [Meanwhile::Runs, Meanwhile::IsStopped] {
+        let mut ended = 0;
+        for part in 0..TRIES {
+            let mut subject = Subject::start(&["4", "20000000"]);
+            let start = Instant::now();
+            picture_of(subject.child.id(), meanwhile, Wanted::Totals).unwrap();
+            let time = start.elapsed();
+            let picture = std::thread::scope(|scope| {
+                let pid = subject.child.id();
+                let reading = scope.spawn(move || picture_of(pid, meanwhile, Wanted::Totals));
+                std::thread::sleep(time * part / TRIES);
+                subject.child.kill().unwrap();
+                reading.join().unwrap()
+            });
+            match picture {
+                Ok(picture) => {
+                    let used = sum(&picture, |arena| arena.used);
+                    assert!(used.abs_diff(subject.total[1]) <= used / 100, "{}", text(&picture));
+                }
+                Err(error) => {
+                    assert!(error.to_string().contains("has ended"), "{error:#}");
+                    ended += 1;
+                }
+            }
+        }
+        assert!(ended > 0);
     }
 }
 

@@ -272,6 +272,33 @@ fn a_heap_of_this_project_is_shown_exactly() {
     }
 }
 
+/// Of a block of 40 MiB the program has touched 1 MiB; of 5,000 holes between blocks it has touched every page.
+#[test]
+fn what_of_a_heap_of_this_project_is_in_memory_is_shown() {
+    for (policy, bound) in [("cached", "about"), ("first", "at most")] {
+        let subject = Subject::start_with(&["run", "-p", policy], &["quiet"]);
+        let output = inspect(&["--stop"], subject.pid()).output().unwrap();
+        let shown = text(&output);
+        let verdict = shown.split_once("\n\n").unwrap().0.replace('\n', " ");
+        assert!(verdict.contains("of them in memory"), "{shown}");
+        assert!(verdict.contains(&format!("would give back {bound} ")), "{shown}");
+        let picture = picture(&["--json", "--stop"], subject.pid());
+        let heap = &picture["heapwright"];
+        let figure = |name: &str| heap[name].as_u64().unwrap();
+        let mapped = picture["heapwright_mapped_resident"].as_u64().unwrap_or(0);
+        let touched = figure("resident_live") + mapped;
+        assert!((3 << 20..8 << 20).contains(&touched), "{picture:#}");
+        assert!(figure("resident_live") <= figure("resident"), "{picture:#}");
+        if policy == "first" {
+            assert!(figure("resident_holes") > figure("hole_bytes") * 9 / 10, "{picture:#}");
+            assert!(figure("whole_pages_of_holes") < figure("resident_holes") / 2, "{picture:#}");
+        }
+        let row = |name: &str| shown.lines().find(|line| line.starts_with(name)).unwrap();
+        let words = |name: &str| row(name).split("  ").filter(|word| !word.is_empty()).count();
+        assert_eq!((words("all "), words("blocks ")), (4, 4), "{shown}");
+    }
+}
+
 /// It is recognised by what is in its memory.
 #[test]
 fn a_heap_of_this_project_is_shown_where_the_library_has_another_name() {
@@ -314,7 +341,8 @@ fn what_cannot_be_known_is_not_a_figure() {
     let _ = wait(&mut hardened);
 }
 
-/// The main arena goes on in mappings when something is in the way of the program break.
+/// The main arena goes on in mappings when something is in the way of the program break. Its pieces are found where
+/// they adjoin.
 #[test]
 fn an_arena_outside_the_program_break_is_not_denied() {
     const BLOCKED: &str = r#"
@@ -323,23 +351,37 @@ fn an_arena_outside_the_program_break_is_not_denied() {
     #include <string.h>
     #include <sys/mman.h>
     #include <unistd.h>
-    int main(void) {
+    int main(int count, char **arguments) {
         unsigned long break_at = (unsigned long)sbrk(0);
         void *in_the_way = (void *)((break_at + (1 << 20)) / 4096 * 4096);
         mmap(in_the_way, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-        for (int index = 0; index < 20000; index++) memset(malloc(500), 1, 500);
+        for (int index = 0; index < 20000; index++) {
+            memset(malloc(500), 1, 500);
+            if (count > 1 && index % 100 == 0)
+                memset(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 1, 4096);
+        }
         puts("ready"), fflush(stdout);
         pause();
     }
     "#;
     let folder = TempDir::new().unwrap();
     let program = common::compiled(folder.path(), "blocked", BLOCKED, &["-O1", "-w", "-fno-builtin"]);
-    let mut child = Command::new(program).stdout(Stdio::piped()).spawn().unwrap();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
-    let elsewhere = picture(&["--json"], child.id())["glibc"]["arenas"][0]["elsewhere"].as_u64().unwrap();
-    let shown = text(&inspect(&[], child.id()).output().unwrap()).replace('\n', " ");
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let look = |arguments: &[&str]| {
+        let mut child = Command::new(&program).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+        let arena = picture(&["--json"], child.id())["glibc"]["arenas"][0].clone();
+        let shown = text(&inspect(&[], child.id()).output().unwrap()).replace('\n', " ");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        (arena, shown)
+    };
+    let (arena, shown) = look(&[]);
+    let figures = ["elsewhere", "inconsistencies", "foreign"].map(|name| arena[name].as_u64().unwrap());
+    assert_eq!(figures, [0; 3], "{arena:#}");
+    assert!((20_000..20_010).contains(&arena["blocks"].as_u64().unwrap()), "{arena:#}");
+    assert!(shown.contains("no setting of malloc") && !shown.contains("at least"), "{shown}");
+    let (arena, shown) = look(&["mappings between"]);
+    let elsewhere = arena["elsewhere"].as_u64().unwrap();
     assert!(elsewhere > 8 << 20, "{elsewhere}");
     assert!(shown.contains("of the main arena are not looked into") && !shown.contains("is not malloc's"), "{shown}");
 }

@@ -1,13 +1,14 @@
 //! Where the arenas are.
 
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use serde::Serialize;
 
-use super::{ALIGN, FLAGS, HEADER, align_up};
-use crate::mappings::Mapping;
+use super::{ALIGN, FLAGS, HEADER, align_up, main_arena};
+use crate::mappings::{Mapping, neighbours};
 use crate::memory::Memory;
 
 /// Pairs of links of an arena: its bins.
@@ -25,7 +26,7 @@ const SYSTEM_BYTES: u64 = 2072;
 const END: u64 = 2088;
 
 /// From the bins back to the top chunk's address, and to the fast bins.
-const TOP: u64 = 16;
+pub(super) const TOP: u64 = 16;
 const FAST: u64 = 96;
 
 /// From the start of an arena to its bins: since 2.27, 2.26, and without fast bins.
@@ -40,6 +41,9 @@ const MOST_HEAPS: usize = 1 << 16;
 const LONGEST_DATA: u64 = 64 << 20;
 const ADDRESSES: u64 = 1 << 47;
 
+/// Bytes of data that are searched at a time.
+const PART: u64 = 256 << 10;
+
 /// The alignment of heaps of arenas that are not the main one: by default, and with huge pages of 2 MiB and 1 GiB.
 const HEAP_ALIGN: [u64; 3] = [64 << 20, 8 << 20, 4 << 30];
 
@@ -50,19 +54,37 @@ const HEAP_INFO: [u64; 2] = [48, 32];
 const BREAK_AT: [u64; 3] = [96, 104, 72];
 
 /// Memory in which chunks lie one behind the other.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// From the first chunk to behind the last one, the top included.
     pub range: Range<u64>,
     /// The top chunk, where the arena has it here.
     pub top: Option<u64>,
+    /// Parts that the program has no access to: it has taken that from itself.
+    pub closed: Vec<Range<u64>>,
+}
+
+impl Segment {
+    /// Returns a segment of a process with these mappings.
+    pub fn new(range: Range<u64>, top: Option<u64>, mappings: &[Mapping]) -> Segment {
+        let behind = mappings.partition_point(|mapping| mapping.range.end <= range.start);
+        let inside = mappings[behind..].iter().take_while(|mapping| mapping.range.start < range.end);
+        let closed = inside.filter(|mapping| !mapping.is_readable()).map(|mapping| mapping.range.clone()).collect();
+        Segment { range, top, closed }
+    }
 }
 
 /// An arena.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Arena {
     /// Its address.
     pub address: u64,
+    /// The number of the heap that it is of: every copy of the C library has one.
+    pub heap: usize,
+    /// Whether it is the main arena of this heap.
+    pub is_main: bool,
+    /// Whether a trim gives back its top: that of a main arena ends at the program break, or else it does not.
+    pub is_trimmed: bool,
     /// Bytes that it has from the system; 0 where that is impossible.
     pub system_bytes: u64,
     /// First blocks of its fast bins; `None` where this version has none.
@@ -89,15 +111,46 @@ pub struct Parameters {
     pub heap_start: u64,
 }
 
-/// All arenas of a process, the main one first.
+/// All arenas of a process.
 #[derive(Debug)]
 pub struct Arenas {
-    /// The arenas.
+    /// The arenas, those of the largest heap first, and the main one of each heap in front of its others.
     pub arenas: Vec<Arena>,
-    /// `mp_`, where it was found.
+    /// `mp_`, where it was found; of several, thresholds of the first, and blocks of all.
     pub parameters: Option<Parameters>,
-    /// The data of the file that has both.
+    /// The data of the files that have both.
     data: Vec<Range<u64>>,
+}
+
+impl Arenas {
+    /// Returns the bytes that it has from the system.
+    fn system_bytes(&self) -> u64 {
+        let in_arenas = self.arenas.iter().map(|arena| arena.system_bytes);
+        in_arenas.chain(self.parameters.map(|parameters| parameters.mmapped_bytes)).fold(0, u64::saturating_add)
+    }
+
+    /// Whether it has anything: under another malloc, a call of `mallinfo` makes an empty heap.
+    fn is_used(&self) -> bool {
+        let has_blocks = self.parameters.is_some_and(|parameters| parameters.mmapped_blocks > 0);
+        has_blocks || self.arenas.iter().any(|arena| arena.system_bytes > 0 || !arena.segments.is_empty())
+    }
+
+    /// Adds the arenas of another heap.
+    fn add(mut self, mut other: Arenas) -> Arenas {
+        let heap = self.arenas.last().map_or(0, |arena| arena.heap + 1);
+        other.arenas.iter_mut().for_each(|arena| arena.heap = heap);
+        self.arenas.append(&mut other.arenas);
+        self.data.append(&mut other.data);
+        self.parameters = match (self.parameters, other.parameters) {
+            (Some(one), Some(other)) => Some(Parameters {
+                mmapped_blocks: one.mmapped_blocks.saturating_add(other.mmapped_blocks),
+                mmapped_bytes: one.mmapped_bytes.saturating_add(other.mmapped_bytes),
+                ..one
+            }),
+            (one, other) => one.or(other),
+        };
+        self
+    }
 }
 
 /// Returns the memory that [`find`] and walks of the arenas read.
@@ -115,47 +168,71 @@ pub fn ranges(memory: &impl Memory, mappings: &[Mapping]) -> Vec<Range<u64>> {
     ranges
 }
 
+/// How thoroughly data is searched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effort {
+    /// For arenas with empty bins.
+    Quick,
+    /// For those without any, too.
+    Thorough,
+}
+
 /// Finds the arenas of a process; `None` when nothing in its writable data has the structure of an arena, or when they
-/// are empty: under another malloc, a call of `mallinfo` makes an empty one.
+/// are empty. A process has several heaps if it has several copies of the C library: by `dlmopen`, in a static program
+/// that loads modules, or of a tool by `LD_AUDIT`.
 pub fn find(memory: &impl Memory, mappings: &[Mapping]) -> Option<Arenas> {
     let data = writable_data(mappings);
-    let (arenas_in, ring) = data.iter().find_map(|range| Some((range, main_arena(memory, mappings, range)?)))?;
-    // Core files and emulators do not name the heap.
-    let named = mappings.iter().find(|mapping| mapping.name == "[heap]");
-    let starts: Vec<u64> = match named {
-        Some(mapping) => vec![mapping.range.start],
-        None => {
-            let top = top(memory, ring.arenas[0] + ring.bins_at).map(|top| top.start);
-            // Data of the program may lie directly in front.
-            let ranges = top.map(|top| [neighbours(mappings, top), mapping_of(mappings, top)]);
-            ranges.into_iter().flatten().flatten().map(|heap| heap.start).collect()
+    let heaps_by = |effort: Effort| {
+        let mut heaps: Vec<Arenas> = Vec::new();
+        for Data { range, is_libc } in &data {
+            let effort = if *is_libc { Effort::Thorough } else { effort };
+            let Some(ring) = ring_in(memory, mappings, range, effort) else { continue };
+            // Data without names may be looked at twice.
+            let is_new = heaps.iter().all(|heap| heap.arenas[0].address != ring.arenas[0]);
+            heaps.extend(is_new.then(|| heap_of(memory, mappings, range, &ring)).filter(Arenas::is_used));
         }
+        heaps.sort_by_key(|heap| Reverse(heap.system_bytes()));
+        heaps.into_iter().reduce(Arenas::add)
     };
+    heaps_by(Effort::Quick).or_else(|| heaps_by(Effort::Thorough))
+}
+
+/// Returns the heap whose arenas are a `ring`, the main one of which is in the data `arenas_in`.
+fn heap_of(memory: &impl Memory, mappings: &[Mapping], arenas_in: &Range<u64>, ring: &Ring) -> Arenas {
+    // Core files and emulators do not name the program break, and not every heap is there.
+    let named = mappings.iter().find(|mapping| mapping.name == "[heap]").map(|mapping| mapping.range.start);
+    let top = top(memory, ring.arenas[0] + ring.bins_at).map(|top| top.start);
+    // Data of the program may lie directly in front.
+    let ranges = top.map(|top| [neighbours(mappings, top), mapping_of(mappings, top)]);
+    let starts = named.into_iter().chain(ranges.into_iter().flatten().flatten().map(|heap| heap.start));
     // Both are in the same file.
     let parameters = starts.into_iter().find_map(|heap| parameters(memory, arenas_in, heap));
-    let all = ring.arenas.iter().enumerate();
     let mut seen = HashSet::new();
-    let arenas: Vec<Arena> = all
-        .map(|(number, &address)| {
-            let bins = address + ring.bins_at;
-            let segments = match number {
-                0 => main_segment(memory, mappings, bins, parameters.as_ref()).into_iter().collect(),
-                _ => heaps(memory, mappings, address, bins, &mut seen),
-            };
-            let fast = (ring.bins_at >= WITH_FAST).then_some(bins - FAST);
-            let system_bytes = memory.word(bins + SYSTEM_BYTES).filter(|bytes| *bytes < ADDRESSES).unwrap_or(0);
-            Arena { address, system_bytes, fast, segments }
-        })
-        .collect();
-    let has_blocks = parameters.is_some_and(|parameters| parameters.mmapped_blocks > 0);
-    let is_used = has_blocks || arenas.iter().any(|arena| arena.system_bytes > 0 || !arena.segments.is_empty());
-    is_used.then(|| Arenas { arenas, parameters, data: vec![arenas_in.clone()] })
+    let arena = |(number, &address): (usize, &u64)| {
+        let bins = address + ring.bins_at;
+        let system_bytes = memory.word(bins + SYSTEM_BYTES).filter(|bytes| *bytes < ADDRESSES).unwrap_or(0);
+        let fast = (ring.bins_at >= WITH_FAST).then_some(bins - FAST);
+        let arena = Arena { address, system_bytes, fast, ..Arena::default() };
+        match number {
+            0 => main_arena::with_memory(memory, mappings, bins, parameters.map(|known| known.heap_start), arena),
+            _ => Arena { segments: heaps(memory, mappings, address, bins, &mut seen), ..arena },
+        }
+    };
+    let arenas = ring.arenas.iter().enumerate().map(arena).collect();
+    Arenas { arenas, parameters, data: vec![arenas_in.clone()] }
+}
+
+/// Writable data of a file.
+struct Data {
+    range: Range<u64>,
+    /// Whether the file is the C library.
+    is_libc: bool,
 }
 
 /// Returns the writable data of files, the C library's first. Zeroed data lies in a mapping behind that has no name.
 /// Some core files name no file: then all data counts.
-fn writable_data(mappings: &[Mapping]) -> Vec<Range<u64>> {
-    let mut found: Vec<(bool, Range<u64>)> = Vec::new();
+fn writable_data(mappings: &[Mapping]) -> Vec<Data> {
+    let mut found: Vec<Data> = Vec::new();
     let has_names = mappings.iter().any(|mapping| mapping.name.starts_with('/'));
     for (number, mapping) in mappings.iter().enumerate() {
         if !mapping.is_data() || (has_names && !mapping.name.starts_with('/')) {
@@ -168,11 +245,11 @@ fn writable_data(mappings: &[Mapping]) -> Vec<Range<u64>> {
         let file = mapping.name.rsplit('/').next().unwrap_or_default();
         let is_libc = file.starts_with("libc.so") || file.starts_with("libc-2");
         if range.end - range.start <= LONGEST_DATA {
-            found.push((!is_libc, range));
+            found.push(Data { range, is_libc });
         }
     }
-    found.sort_by_key(|(is_other, _)| *is_other);
-    found.into_iter().map(|(_, range)| range).collect()
+    found.sort_by_key(|data| !data.is_libc);
+    found
 }
 
 /// The arenas of a process by their addresses, and where in each the bins are.
@@ -181,7 +258,11 @@ struct Ring {
     bins_at: u64,
 }
 
-fn main_arena(memory: &impl Memory, mappings: &[Mapping], range: &Range<u64>) -> Option<Ring> {
+fn ring_in(memory: &impl Memory, mappings: &[Mapping], range: &Range<u64>, effort: Effort) -> Option<Ring> {
+    // Nearly all files have none, and a process may be stopped meanwhile.
+    if effort == Effort::Quick && !has_empty_bin(memory, range) {
+        return None;
+    }
     let words = memory.words(range);
     let link = |at: usize| (range.start + at as u64 * 8).wrapping_sub(HEADER);
     let is_empty = |at: usize| words.get(at) == Some(&link(at)) && words.get(at + 1) == Some(&link(at));
@@ -192,7 +273,6 @@ fn main_arena(memory: &impl Memory, mappings: &[Mapping], range: &Range<u64>) ->
     };
     let may_be_bin = |at: usize| is_empty(at) || words[at..].iter().take(2).all(may_be_chunk);
     let empty_bins = pair_counts(words.len(), is_empty);
-    let possible_bins = pair_counts(words.len(), may_be_bin);
     let ring_of = |start: usize| {
         let bins = range.start + start as u64 * 8;
         memory.word(bins - TOP).filter(|top| *top != 0 && top.is_multiple_of(ALIGN))?;
@@ -201,8 +281,13 @@ fn main_arena(memory: &impl Memory, mappings: &[Mapping], range: &Range<u64>) ->
     let starts = 0..words.len().saturating_sub((END / 8) as usize);
     let mut with_empty: Vec<usize> = starts.clone().filter(|start| empty_bins[*start] >= EMPTY_BINS).collect();
     // Neighbours have nearly as many empty bins. The ring of arenas decides.
-    with_empty.sort_by_key(|start| (std::cmp::Reverse(empty_bins[*start]), *start));
-    with_empty.into_iter().find_map(ring_of).or_else(|| {
+    with_empty.sort_by_key(|start| (Reverse(empty_bins[*start]), *start));
+    let quick = with_empty.into_iter().find_map(ring_of);
+    if effort == Effort::Quick {
+        return quick;
+    }
+    quick.or_else(|| {
+        let possible_bins = pair_counts(words.len(), may_be_bin);
         // All bins of a large heap may have chunks, which point back. Other mallocs have long tables of pointers, each
         // of which is a bin of many possible arenas: it is followed once.
         let followed: RefCell<HashMap<usize, bool>> = RefCell::default();
@@ -216,6 +301,16 @@ fn main_arena(memory: &impl Memory, mappings: &[Mapping], range: &Range<u64>) ->
         };
         let mut full = starts.filter(|start| possible_bins[*start] == BINS && is_linked(*start));
         full.find_map(ring_of)
+    })
+}
+
+/// Whether any pair of words may be an empty bin. Data is read a part at a time.
+fn has_empty_bin(memory: &impl Memory, range: &Range<u64>) -> bool {
+    (range.start..range.end).step_by(PART as usize).any(|start| {
+        // The second word of a pair may be in the next part.
+        let words = memory.words(&(start..range.end.min(start + PART + 8)));
+        let mut pairs = (start.wrapping_sub(HEADER)..).step_by(8).zip(words.windows(2));
+        pairs.any(|(link, pair)| pair == [link; 2])
     })
 }
 
@@ -288,7 +383,7 @@ fn parameters(memory: &impl Memory, range: &Range<u64>, heap: u64) -> Option<Par
 }
 
 /// Returns the top chunk's address and end.
-fn top(memory: &impl Memory, bins: u64) -> Option<Range<u64>> {
+pub(super) fn top(memory: &impl Memory, bins: u64) -> Option<Range<u64>> {
     let top = memory.word(bins - TOP)?;
     let size = memory.word(top.checked_add(8)?)? & !FLAGS;
     let is_sound = top.is_multiple_of(ALIGN) && size < ADDRESSES;
@@ -296,46 +391,8 @@ fn top(memory: &impl Memory, bins: u64) -> Option<Range<u64>> {
 }
 
 /// Returns the mapping that contains `address`.
-fn mapping_of(mappings: &[Mapping], address: u64) -> Option<Range<u64>> {
+pub(super) fn mapping_of(mappings: &[Mapping], address: u64) -> Option<Range<u64>> {
     mappings.iter().find(|mapping| mapping.range.contains(&address)).map(|mapping| mapping.range.clone())
-}
-
-/// Returns the mapping that contains `address`, with its neighbours of the same name: in a child that was forked,
-/// memory that a heap had before and memory that it got since are two mappings.
-fn neighbours(mappings: &[Mapping], address: u64) -> Option<Range<u64>> {
-    let at = mappings.iter().position(|mapping| mapping.range.contains(&address))?;
-    let is_next = |pair: &[Mapping]| {
-        pair[0].range.end == pair[1].range.start
-            && pair[0].name == pair[1].name
-            && pair.iter().all(|mapping| mapping.is_data())
-    };
-    let in_front = mappings[..=at].windows(2).rev().take_while(|pair| is_next(pair)).count();
-    let behind = mappings[at..].windows(2).take_while(|pair| is_next(pair)).count();
-    Some(mappings[at - in_front].range.start..mappings[at + behind].range.end)
-}
-
-fn main_segment(
-    memory: &impl Memory,
-    mappings: &[Mapping],
-    bins: u64,
-    parameters: Option<&Parameters>,
-) -> Option<Segment> {
-    // Before the first block the arena itself stands for the top.
-    if memory.word(bins - TOP) == Some(bins - HEADER) {
-        return None;
-    }
-    let top = top(memory, bins);
-    let named = mappings.iter().find(|mapping| mapping.name == "[heap]").map(|mapping| mapping.range.start);
-    // While the program runs, the top may have moved to where nothing was read.
-    let inside = top.as_ref().map(|top| top.start).or(named)?;
-    let heap = neighbours(mappings, inside)?;
-    // Without names, what lies in front may be something else.
-    let first =
-        parameters.map(|known| known.heap_start).or(named).or_else(|| Some(mapping_of(mappings, inside)?.start))?;
-    let start = align_up(first.max(heap.start), ALIGN);
-    let end = top.as_ref().map_or(heap.end, |top| top.end.min(heap.end));
-    let segment = Segment { range: start..end, top: top.map(|top| top.start) };
-    (start <= segment.top.unwrap_or(end)).then_some(segment)
 }
 
 /// Returns the heaps of an arena other than the main one: the heap with the top, and those in front of it.
@@ -359,7 +416,7 @@ fn heaps(memory: &impl Memory, mappings: &[Mapping], arena: u64, bins: u64, seen
         let end = heap.saturating_add(size).min(mapped.end);
         let top = (start..end).contains(&top.start).then_some(top.start);
         if start < end {
-            found.push(Segment { range: start..end, top });
+            found.push(Segment::new(start..end, top, mappings));
         }
         if is_first || previous == 0 || !previous.is_multiple_of(4096) {
             break;
@@ -450,6 +507,6 @@ mod tests {
         let mappings = [mapping(DATA..DATA + 8192, "/lib/libc.so.6"), mapping(HEAP..HEAP + 16384, "[heap]")];
         let found = find(&image, &mappings).unwrap();
         assert_eq!(found.arenas[0].address, arena);
-        assert_eq!(found.arenas[0].segments[0], Segment { range: HEAP..HEAP + 0x4000, top: Some(top) });
+        assert_eq!(found.arenas[0].segments[0], Segment::new(HEAP..HEAP + 0x4000, Some(top), &[]));
     }
 }

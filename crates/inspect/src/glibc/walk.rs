@@ -131,12 +131,14 @@ pub struct Walked {
     pub unknown: u64,
     /// Bytes of which nothing is known because the headers of their chunks are in swap.
     pub unread: u64,
+    /// Bytes of which nothing is known because the program has no access to the headers of their chunks.
+    pub closed: u64,
     /// Bytes between chunks that the program has from the system itself, by `sbrk`.
     pub foreign: u64,
 }
 
-/// Walks the chunks of `arena`. `fast` are those in its fast bins. Only the main arena's top is trimmed.
-pub fn walk(memory: &impl Memory, arena: &Arena, fast: &HashSet<u64>, is_main: bool, listing: Listing) -> Walked {
+/// Walks the chunks of `arena`. `fast` are those in its fast bins.
+pub fn walk(memory: &impl Memory, arena: &Arena, fast: &HashSet<u64>, listing: Listing) -> Walked {
     let mut walked = Walked { list_steps: LIST_STEPS, ..Walked::default() };
     let bytes: u64 = arena.segments.iter().map(|segment| segment.range.end - segment.range.start).sum();
     walked.bytes = bytes;
@@ -153,7 +155,7 @@ pub fn walk(memory: &impl Memory, arena: &Arena, fast: &HashSet<u64>, is_main: b
             words: Words::new(memory, segment.range.end - segment.range.start),
             segment,
             fast,
-            is_main,
+            arena,
             listing,
             first_cell,
             pages,
@@ -225,12 +227,28 @@ impl Pages {
     }
 }
 
+/// Pages that are not read, by where they end.
+enum Gap {
+    /// They are in swap.
+    InSwap(u64),
+    /// The program has no access to them.
+    Closed(u64),
+}
+
+impl Gap {
+    fn end(&self) -> u64 {
+        match self {
+            Gap::InSwap(end) | Gap::Closed(end) => *end,
+        }
+    }
+}
+
 struct Walker<'a, 'm, M> {
     memory: &'m M,
     words: Words<'m, M>,
     segment: &'a Segment,
     fast: &'a HashSet<u64>,
-    is_main: bool,
+    arena: &'a Arena,
     listing: Listing,
     /// Where the segment begins in the map.
     first_cell: usize,
@@ -257,14 +275,16 @@ impl<M: Memory> Walker<'_, '_, M> {
                     at = found;
                     continue;
                 }
-                let behind = self.end_of_swap(at);
-                let found = self.resume(behind.unwrap_or(at + ALIGN), stop);
+                let gap = self.gap(at);
+                let found = self.resume(gap.as_ref().map_or(at + ALIGN, Gap::end), stop);
                 self.end_run();
-                if behind.is_some() {
-                    self.out.unread += found - at;
-                } else {
-                    self.out.inconsistencies += 1;
-                    self.out.unknown += found - at;
+                match gap {
+                    Some(Gap::InSwap(_)) => self.out.unread += found - at,
+                    Some(Gap::Closed(_)) => self.out.closed += found - at,
+                    None => {
+                        self.out.inconsistencies += 1;
+                        self.out.unknown += found - at;
+                    }
                 }
                 at = found;
                 continue;
@@ -300,26 +320,30 @@ impl<M: Memory> Walker<'_, '_, M> {
         (size >= SHORTEST && size.is_multiple_of(ALIGN) && size <= stop.checked_sub(at)?).then_some(size)
     }
 
-    /// Returns where the pages in swap end that have the header of the chunk at `at`, or of the one behind it.
-    fn end_of_swap(&mut self, at: u64) -> Option<u64> {
+    /// Returns the pages that are not read and have the header of the chunk at `at`, or of the one behind it.
+    fn gap(&mut self, at: u64) -> Option<Gap> {
         let header = match self.words.at(at + 8) {
             None => at + 8,
             Some(size) => at.checked_add(size & !FLAGS)?.checked_add(8)?,
         };
-        self.pages.end_of_swap(header)
+        let closed = self.segment.closed.iter().find(|part| part.contains(&header));
+        closed.map(|part| Gap::Closed(part.end)).or_else(|| self.pages.end_of_swap(header).map(Gap::InSwap))
     }
 
-    /// Whether the end of a heap that is full is at `at`: a header of length 0, often behind a header without a block.
+    /// Whether the end of a heap that is full is at `at`: a header of length 0, often behind a header without a block;
+    /// or two headers without blocks, at the end of a piece of a main arena.
     fn is_fence(&mut self, at: u64) -> bool {
         let mut length = |at: u64| self.words.at(at + 8).map(|size| size & !FLAGS);
-        let is_last = length(at) == Some(0) && at + HEADER == self.segment.range.end;
-        self.segment.top.is_none() && (is_last || length(at) == Some(HEADER) && length(at + HEADER) == Some(0))
+        let end = self.segment.range.end;
+        let is_last = length(at) == Some(0) && at + HEADER == end;
+        let are_last = length(at) == Some(HEADER) && (length(at + HEADER) == Some(0) || at + 2 * HEADER == end);
+        self.segment.top.is_none() && (is_last || are_last)
     }
 
     /// Whether a piece of the main arena ends at `at`: two headers without blocks. The program moved the break itself.
     fn is_fence_post(&mut self, at: u64) -> bool {
         let mut length = |at: u64| self.words.at(at + 8).map(|size| size & !FLAGS);
-        self.is_main && length(at) == Some(HEADER) && length(at + HEADER) == Some(HEADER)
+        self.arena.is_main && length(at) == Some(HEADER) && length(at + HEADER) == Some(HEADER)
     }
 
     /// Returns the next place that a few chunks follow, or `stop`.
@@ -399,7 +423,7 @@ impl<M: Memory> Walker<'_, '_, M> {
         self.out.resident_free += self.pages.resident(&top);
         // Chunks of fast bins in front of the top become a part of it.
         let start = self.run.take().map_or(top.start, |run| run.start);
-        if self.is_main && top.end - start > SHORTEST + 1 {
+        if self.arena.is_trimmed && top.end - start > SHORTEST + 1 {
             let given = (top.end - start - SHORTEST - 1) & !(PAGE - 1);
             self.out.trim += self.pages.resident(&(top.end - given..top.end));
         }
@@ -420,9 +444,9 @@ mod tests {
         }
         let mut image = Image::default();
         image.push(0x10000, words.iter().flat_map(|word| word.to_le_bytes()).collect());
-        let segment = Segment { range: 0x10000..0x10000 + at as u64, top: None };
-        let arena = Arena { address: 0, system_bytes: 0, fast: None, segments: vec![segment] };
-        walk(&image, &arena, &HashSet::new(), false, Listing::Counted)
+        let segment = Segment { range: 0x10000..0x10000 + at as u64, ..Segment::default() };
+        let arena = Arena { segments: vec![segment], ..Arena::default() };
+        walk(&image, &arena, &HashSet::new(), Listing::Counted)
     }
 
     /// Memory whose pages in a range are in swap.
@@ -450,13 +474,9 @@ mod tests {
             image.push(START, words.iter().flat_map(|word| word.to_le_bytes()).collect());
             let memory = Swapping(image, START + swapped.start * PAGE..START + swapped.end * PAGE);
             let range = START..START + 16384 / CHUNK * CHUNK;
-            let arena = Arena {
-                address: 0,
-                system_bytes: 0,
-                fast: None,
-                segments: vec![Segment { range: range.clone(), top: None }],
-            };
-            let walked = walk(&memory, &arena, &HashSet::new(), false, Listing::Counted);
+            let segment = Segment { range: range.clone(), ..Segment::default() };
+            let arena = Arena { segments: vec![segment], ..Arena::default() };
+            let walked = walk(&memory, &arena, &HashSet::new(), Listing::Counted);
             let pages = swapped.end - swapped.start;
             assert_eq!((walked.inconsistencies, walked.unknown, walked.swapped), (0, 0, pages * PAGE), "{swapped:?}");
             assert_eq!(walked.used.bytes + walked.unread, range.end - range.start, "{swapped:?}");

@@ -44,7 +44,9 @@ pub fn of(
 ) -> (Vec<ThreadPicture>, HashSet<usize>) {
     let numbers: HashMap<u64, usize> =
         arenas.iter().enumerate().map(|(number, arena)| (arena.address, number)).collect();
-    let arena_at = threads.place_of(|word| numbers.contains_key(&word));
+    // Of several C libraries each has its own place.
+    let is_of_largest = |word: u64| numbers.get(&word).is_some_and(|number| arenas[*number].heap == 0);
+    let arena_at = threads.place_of(is_of_largest).or_else(|| threads.place_of(|word| numbers.contains_key(&word)));
     let caches: HashMap<u64, &Cache> = caches.iter().map(|cache| (cache.address, cache)).collect();
     let may_be = |word: u64| Some((arena_of(arenas, word)?, glibc::cache_sized(memory, word)?));
     let cache_at = threads.place_of(|word| caches.contains_key(&word));
