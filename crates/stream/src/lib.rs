@@ -13,7 +13,7 @@
 //! as freed.
 //!
 //! The collector takes the calls of the lowest turn that it has seen, when it has looked at all buffers since it saw
-//! them. What precedes a call was recorded before it: nothing needs to be waited for, whatever becomes of a thread.
+//! them. What precedes a call was recorded before it: nothing is waited for, also not for a thread that has ended.
 //!
 //! Buffers of threads have [stops](Buffer::pass_stop), at random distances of some 512 slots, which cost nothing
 //! between them: the call after each is timed. At the end of a buffer a thread also records what the process
