@@ -37,6 +37,9 @@ def ends_well(work, seconds=10):
 
 class Interrupted(unittest.TestCase):
     def setUp(self):
+        # Ignored where tests run in the background of a shell.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
         self.name = f"heapwright-python-{os.getpid()}-{self._testMethodName}"
         self.heap = heapwright.SharedHeap.create(self.name, patience=0.2)
         self.block = self.heap.allocate(100)

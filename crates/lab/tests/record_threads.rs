@@ -4,7 +4,9 @@ mod common;
 
 use std::collections::HashSet;
 use std::fs::{self, File};
+use std::process::Command;
 
+use assert_cmd::cargo::cargo_bin;
 use common::{compiled, heapwright};
 use heapwright_trace::{Event, Reader};
 
@@ -67,5 +69,40 @@ fn threads_with_the_shortest_stack_are_recorded() {
 fn children_of_threads_with_the_shortest_stack_are_recorded() {
     for options in [&[][..], &["--sites=1"]] {
         assert_eq!(check_threads(options, "fork", 3), 4);
+    }
+}
+
+/// Records `children HOW`; returns the events of the trace, and what the command said.
+fn record_children(how: &str) -> (usize, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["-O1", "-w", "-pthread", "-fno-builtin"];
+    let program = compiled(folder.path(), "children", include_str!("programs/children.c"), &flags);
+    let trace = folder.path().join("t.hwt");
+    let mut command = Command::new("timeout");
+    command.args(["-k", "5", "60"]).arg(cargo_bin("heapwright")).args(["record", "--sites=1", "--min-events", "0"]);
+    let output = command.arg("-o").arg(&trace).arg("--").arg(program).arg(how).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let mut reader = Reader::new(File::open(trace).unwrap()).unwrap();
+    let mut events = 0;
+    while reader.next_event().unwrap().is_some() {
+        events += 1;
+    }
+    (events, said)
+}
+
+/// They write into their parent's stream, and a thread that they do not have may hold the recorder's lock.
+#[test]
+fn children_made_by_the_bare_system_call_do_not_wait_for_ever() {
+    record_children("bare");
+}
+
+/// Such a child begins buffers for the thread that has made it, which are not left when it ends.
+#[test]
+fn what_children_of_vfork_allocate_is_recorded_in_the_buffer_of_their_thread() {
+    for _ in 0..3 {
+        let (events, said) = record_children("vfork");
+        assert!(events >= 20 * 2 * (20_000 + 2 * 1000 + 3 * 1000), "{events}: {said}");
+        assert!(!said.contains("was not recorded") && !said.contains("damaged"), "{said}");
     }
 }

@@ -168,7 +168,7 @@ impl<T> Lock<T> {
     }
 
     /// Takes the lock if it is free, or held for a fork by the calling thread.
-    pub(crate) fn try_lock(&self) -> Option<Locked<'_, T>> {
+    pub fn try_lock(&self) -> Option<Locked<'_, T>> {
         let is_taken = self.is_held_for_own_fork() || self.word.try_take(this_thread());
         is_taken.then(|| Locked { lock: self, _here: PhantomData })
     }

@@ -10,7 +10,7 @@ use heapwright_stream::{Call, Timed};
 use crate::glibc;
 use crate::marked;
 use crate::residency::{self, LONG, is_long, is_long_block};
-use crate::state::{is_to_be_timed, note, take_mark};
+use crate::state::{end_turn, is_to_be_timed, note, take_mark};
 use crate::system;
 use crate::timing::{noting, timed};
 
@@ -53,6 +53,13 @@ fn noted_timed(call: Call, size: usize, request: impl FnOnce() -> *mut u8) -> *m
 #[inline(always)]
 fn is_timed(size: usize) -> bool {
     is_long(size) || is_to_be_timed()
+}
+
+/// Calls for long blocks are in the order in which they are made.
+fn end_turn_if_long(kind: Timed) {
+    if kind == Timed::Long {
+        end_turn();
+    }
 }
 
 fn kind(is_long: bool) -> Timed {
@@ -136,13 +143,13 @@ unsafe fn free_rare(block: *mut u8) {
 unsafe fn free_timed(block: *mut u8) {
     // SAFETY: the block was allocated by this family and is not used any more, as this function requires.
     unsafe {
-        let is_long = is_long_block(block);
-        let (kind, least) = (kind(is_long), if is_long { LONG } else { 0 });
+        let kind = kind(is_long_block(block));
         take_mark();
         residency::end(block);
+        end_turn_if_long(kind);
         noting(kind, || {
             system::subtract(system::mapped_bytes(block));
-            note(Call::Free, ALIGN, least, block)
+            note(Call::Free, ALIGN, 0, block)
         });
         timed(kind, || glibc::free(block));
     }
@@ -176,7 +183,11 @@ unsafe fn reallocate_timed(block: *mut u8, size: usize) -> *mut u8 {
     unsafe {
         let kind = kind(is_long(size) || is_long_block(block));
         residency::end(block);
-        let new = reallocate_by(block, size, |block| timed(kind, || glibc::realloc(block, size)));
+        let new = reallocate_by(block, size, |block| {
+            let new = timed(kind, || glibc::realloc(block, size));
+            end_turn_if_long(kind);
+            new
+        });
         residency::continue_resized(new, size);
         new
     }

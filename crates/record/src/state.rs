@@ -3,12 +3,12 @@
 use core::fmt::Write;
 use core::ops::Range;
 use core::ptr::{NonNull, null_mut, with_exposed_provenance, with_exposed_provenance_mut};
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, compiler_fence};
 
 use heapwright_os::{
-    FileError, HeldAcrossForks, Line, Lock, Output, errno_kept, hold_across_forks, second_thread_word,
-    set_second_thread_word, set_thread_word, sleep_for_a_millisecond, thread_number, thread_word, uncancelled,
-    undisturbed,
+    FileError, HeldAcrossForks, Line, Lock, Locked, Output, errno_kept, hold_across_forks, process_id,
+    second_thread_word, set_second_thread_word, set_thread_word, sleep_for_a_millisecond, thread_number, thread_word,
+    uncancelled, undisturbed,
 };
 use heapwright_stream::{Appended, Buffer, Call, Header, Limits, Origin, Packed, Record, Recording, note_forked};
 
@@ -35,6 +35,9 @@ static STATE: Lock<State> = Lock::new(State::New(Origin::Exec));
 
 /// Whether the state is [`State::Off`], readable without the lock.
 static OFF: AtomicBool = AtomicBool::new(false);
+
+/// The process that has begun to record; 0 before.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// The header of a stream that has ended, in which lost calls are counted; null while there is none.
 static ENDED: AtomicPtr<Header> = AtomicPtr::new(null_mut());
@@ -91,6 +94,16 @@ pub(crate) fn take_mark() {
     }
 }
 
+/// Has the next call of this thread recorded behind those that other threads have recorded until now.
+pub(crate) fn end_turn() {
+    let buffer = own_buffer();
+    if thread_word() != 0 && !buffer.is_null() {
+        // SAFETY: the buffer is this thread's and mapped as long as the recording lives, and the thread is not writing
+        // to it.
+        unsafe { (*buffer).end_turn() };
+    }
+}
+
 fn at_rest() -> usize {
     match Detail::kind() {
         Kind::None => AT_REST,
@@ -141,7 +154,8 @@ pub(crate) extern "C" fn start() {
 pub(crate) extern "C" fn end() {
     residency::end_all();
     undisturbed(|| {
-        if let State::On(recording) = &mut *STATE.lock() {
+        let Some(mut state) = lock_state() else { return };
+        if let State::On(recording) = &mut *state {
             errno_kept(|| {
                 detail::add_mappings(recording);
                 usage::record_last(recording.header());
@@ -157,7 +171,7 @@ pub(crate) fn add_usage_if_due() {
     }
     undisturbed(|| {
         // Held so that no child is forked while a file is open, which the child would keep open.
-        let state = STATE.lock();
+        let Some(state) = lock_state() else { return };
         let State::On(recording) = &*state else { return };
         let buffer = own_buffer();
         if thread_word() == 0 || buffer.is_null() {
@@ -185,7 +199,7 @@ pub(crate) fn await_collector(most: u32) -> u32 {
 
 /// Returns what `read` finds in the header of this process's stream, if it has one.
 fn with_header<R>(read: impl FnOnce(&Header) -> R) -> Option<R> {
-    match &*STATE.lock() {
+    match &*lock_state()? {
         State::On(recording) => Some(read(recording.header())),
         _ => None,
     }
@@ -194,7 +208,7 @@ fn with_header<R>(read: impl FnOnce(&Header) -> R) -> Option<R> {
 /// Adds that code is not mapped any more. In the thread's own buffer, between the calls before and after it.
 pub(crate) fn add_unmapped(code: &Range<usize>) {
     undisturbed(|| {
-        let mut state = STATE.lock();
+        let Some(mut state) = lock_state() else { return };
         let State::On(recording) = &mut *state else { return };
         detail::note_unloaded();
         let buffer = own_buffer();
@@ -238,7 +252,7 @@ fn note_in_next_buffer(record: Packed, detail: Detail) -> *mut u8 {
     undisturbed(|| {
         let full = own_buffer();
         set_second_thread_word(0);
-        let mut state = STATE.lock();
+        let Some(mut state) = lock_state() else { return };
         let State::On(recording) = &mut *state else { return };
         // SAFETY: the buffer was this thread's until now, and is mapped as long as the recording lives.
         let next = recording.renew(unsafe { &*full });
@@ -308,12 +322,38 @@ fn note_slowly(record: Packed) -> *mut u8 {
     }
     undisturbed(|| {
         begin();
-        let mut state = STATE.lock();
+        let Some(mut state) = lock_state() else { return };
         let State::On(recording) = &mut *state else { return };
         let own = if own_buffer().is_null() { recording.attach(thread_number()) } else { None };
         write(recording, own, record, None);
     });
     block_of(record)
+}
+
+/// Takes the lock of the state. `None`, and nothing is recorded, in a child made by the bare system call, when a thread
+/// holds it that the child does not have.
+fn lock_state() -> Option<Locked<'static, State>> {
+    /// How long such a child waits, in milliseconds.
+    const PATIENCE: u32 = 1000;
+    /// The child that has waited in vain.
+    static GIVEN_UP: AtomicU32 = AtomicU32::new(0);
+    let process = process_id();
+    if process == PROCESS.load(Ordering::Relaxed) {
+        return Some(STATE.lock());
+    }
+    // The child of a `vfork` gets it: its parent's threads run.
+    let mut waited = 0;
+    while GIVEN_UP.load(Ordering::Relaxed) != process {
+        if let Some(locked) = STATE.try_lock() {
+            return Some(locked);
+        }
+        if waited == PATIENCE {
+            GIVEN_UP.store(process, Ordering::Relaxed);
+        }
+        uncancelled(sleep_for_a_millisecond);
+        waited += 1;
+    }
+    None
 }
 
 /// Returns whether this process is recorded.
@@ -355,7 +395,7 @@ fn write(recording: &mut Recording, own: Option<NonNull<Buffer>>, record: Packed
 fn begin() {
     register_fork_handlers();
     python::find();
-    let mut state = STATE.lock();
+    let Some(mut state) = lock_state() else { return };
     if let State::New(origin) = *state {
         open_into(&mut state, origin);
     }
@@ -367,6 +407,7 @@ fn begin() {
 #[inline(never)]
 fn open_into(state: &mut State, origin: Origin) {
     *state = errno_kept(|| uncancelled(|| open(origin)));
+    PROCESS.store(process_id(), Ordering::Relaxed);
     OFF.store(matches!(*state, State::Off), Ordering::Relaxed);
 }
 

@@ -40,7 +40,7 @@ const AHEAD: u32 = 16;
 /// The most slots that calls of a turn take while several threads write.
 const TURN: u32 = 64;
 
-/// A call for a block of this size begins a turn then, so that those of one are not for many bytes.
+/// A request of this size begins a turn then, so that the calls of one are not for many bytes.
 const LARGE: u64 = 4096;
 
 /// The average number of slots between two stops. Each distance is random, from half to one and a half of this, so that
@@ -65,8 +65,8 @@ pub struct PythonName {
     pub length: usize,
 }
 
-/// The owner of a buffer that is used behind the lock.
-const NO_OWNER: u32 = 0;
+/// The owner of a buffer that is used behind the lock: all threads without a buffer of their own write to it.
+pub(crate) const NO_OWNER: u32 = 0;
 
 /// The entry of a mapping.
 pub(crate) fn entry_of(mapping: &Mapping<'_>) -> Entry {
@@ -417,6 +417,12 @@ impl Buffer {
         self.count.store(count + 1, Ordering::Release);
     }
 
+    /// Has the next call begin a turn while several threads write, also one for a short block. The caller may write to
+    /// the buffer, as [`Buffer::append`] requires.
+    pub fn end_turn(&self) {
+        self.turned.store(self.count.load(Ordering::Relaxed).wrapping_sub(TURN), Ordering::Relaxed);
+    }
+
     /// Begins a turn. There must be room, and the caller may write to the buffer, as [`Buffer::append`] requires.
     fn begin_turn(&self) {
         let count = self.count.load(Ordering::Relaxed);
@@ -441,9 +447,14 @@ impl Buffer {
         UnsafeCell::raw_get(self.slots.as_ptr().wrapping_add(number as usize))
     }
 
+    /// Returns the system's number of the thread that writes, or [`NO_OWNER`].
+    pub(crate) fn owner(&self) -> u32 {
+        self.owner.load(Ordering::Relaxed)
+    }
+
     /// Whether the buffer is open and its owner has ended.
     pub(crate) fn is_abandoned(&self) -> bool {
-        let owner = self.owner.load(Ordering::Relaxed);
+        let owner = self.owner();
         self.state() == State::Open && owner != NO_OWNER && !has_thread(owner)
     }
 
@@ -455,9 +466,8 @@ impl Buffer {
         self.begin_turn();
     }
 
-    /// Opens a free buffer, for the calling thread or for use behind the lock.
-    pub(crate) fn begin(&self, thread: u32, owner_kind: Owner) {
-        let owner = if owner_kind == Owner::CallingThread { thread_id() } else { NO_OWNER };
+    /// Opens a free buffer, for the thread with the system's number `owner`, or [`NO_OWNER`].
+    pub(crate) fn begin(&self, thread: u32, owner: u32) {
         self.owner.store(owner, Ordering::Relaxed);
         self.count.store(0, Ordering::Relaxed);
         self.stop.store(END, Ordering::Relaxed);
@@ -483,15 +493,6 @@ pub enum Appended {
     Stop,
     /// The call is the first of a turn: call [`Buffer::append_in_turn`].
     TurnOver,
-}
-
-/// The owner of a buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owner {
-    /// The calling thread.
-    CallingThread,
-    /// None: all threads without a buffer of their own write to it, behind the lock.
-    Shared,
 }
 
 #[cfg(test)]

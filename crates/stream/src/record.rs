@@ -51,8 +51,7 @@ pub struct Record {
     pub call: Call,
     /// The base-2 logarithm of the requested alignment; below 64.
     pub log2_align: u8,
-    /// The requested size in bytes. Sizes from 2⁵⁴ on, which no system grants, are recorded as 2⁵⁴ - 1. Of a call that
-    /// frees, what the block has at least, as far as that is known: 0 otherwise.
+    /// The requested size in bytes. Sizes from 2⁵⁴ on, which no system grants, are recorded as 2⁵⁴ - 1.
     pub size: u64,
     /// The block's address, a multiple of 16 below 2⁴⁸.
     pub address: u64,

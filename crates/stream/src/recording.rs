@@ -7,10 +7,10 @@ use core::ptr::NonNull;
 
 use heapwright_os::{
     Announcement, FileError, Identity, Mapping, Numbers, SegmentFile, Window, parent_process_id, pid_namespace,
-    round_to_pages, sleep_for_a_millisecond, uncancelled,
+    round_to_pages, sleep_for_a_millisecond, thread_id, uncancelled,
 };
 
-use crate::buffer::{self, BUFFER, Buffer, LARGEST_CALL, Owner, State};
+use crate::buffer::{self, BUFFER, Buffer, LARGEST_CALL, NO_OWNER, State};
 use crate::header::{BUFFERS, Header};
 use crate::owners::Owners;
 use crate::paths::Paths;
@@ -171,7 +171,7 @@ impl Recording {
                 if self.owners.count() > 0 || self.shared.is_some() {
                     turns::note_several();
                 }
-                let own = self.begin_buffer(thread, Owner::CallingThread)?;
+                let own = self.begin_buffer(thread, thread_id())?;
                 self.owners.add(own);
                 self.place(own)
             }
@@ -183,16 +183,18 @@ impl Recording {
 
     /// Gives the calling thread, whose last buffer is `full`, the next one; `None` when the recording has ended.
     pub fn renew(&mut self, full: &Buffer) -> Option<NonNull<Buffer>> {
+        // The same as before: the child of a `vfork` writes to the buffer of the thread that has made it.
+        let owner = full.owner();
         full.end();
         let number = self.number_of(full);
-        let Some(next) = self.begin_buffer(full.thread(), Owner::CallingThread) else {
+        let Some(next) = self.begin_buffer(full.thread(), owner) else {
             self.owners.remove(number);
             return None;
         };
         self.owners.replace(number, next);
         let buffer = self.buffer(next);
         buffer.sampler().go_on_from(full.sampler());
-        // SAFETY: the calling thread is the owner of the buffer.
+        // SAFETY: the calling thread is the owner of the buffer, or a child in its place.
         let _has_room = unsafe { buffer.pass_stop() };
         Some(self.place(next))
     }
@@ -242,12 +244,12 @@ impl Recording {
             Some(buffer) => buffer.end(),
             None => turns::note_several(),
         }
-        self.shared = self.begin_buffer(thread, Owner::Shared).map(|number| self.place(number));
+        self.shared = self.begin_buffer(thread, NO_OWNER).map(|number| self.place(number));
         self.shared
     }
 
     /// Opens a free buffer; `None` when the recording has ended.
-    fn begin_buffer(&mut self, thread: u32, owner: Owner) -> Option<u32> {
+    fn begin_buffer(&mut self, thread: u32, owner: u32) -> Option<u32> {
         if self.ended {
             return None;
         }

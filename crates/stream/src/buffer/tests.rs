@@ -9,7 +9,7 @@ use crate::record::{Call, Record};
 fn open() -> Box<Buffer> {
     // SAFETY: a buffer consists of integers, for which zeros are valid; all zeros is a free buffer.
     let buffer = unsafe { Box::<Buffer>::new_zeroed().assume_init() };
-    buffer.begin(3, Owner::CallingThread);
+    buffer.begin(3, thread_id());
     buffer
 }
 
