@@ -119,3 +119,12 @@ pub(crate) fn mark(address: u64, turn: u64) -> bool {
     // Orders nothing but the cell itself: see above.
     cell.load(Ordering::Relaxed) == turn || cell.fetch_max(turn, Ordering::Relaxed) <= turn
 }
+
+/// Tests take turns at the numbers of turns, and at whether there are several threads.
+#[cfg(test)]
+pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    note_forked();
+    alone
+}

@@ -29,6 +29,7 @@ fn entries(buffer: &Buffer) -> Vec<(u32, Entry)> {
 #[test]
 #[cfg_attr(miri, ignore = "there are no registers")]
 fn a_call_has_its_stack_as_long_as_there_is_room() {
+    let _alone = turns::alone();
     let (buffer, mut calls, marked) = (open(), 0, [0x0123_4567_89ab_cdef_u64; 4]);
     // SAFETY: the buffer is open, and this thread is its owner.
     while unsafe { buffer.append_with_stack(core::hint::black_box(RECORD.packed()), Some(calls), None) } {
@@ -51,6 +52,7 @@ fn a_call_has_its_stack_as_long_as_there_is_room() {
 
 #[test]
 fn a_mapping_is_read_as_it_was_written() {
+    let _alone = turns::alone();
     let buffer = open();
     let path = [b'p'; 4096];
     let written = [1, 15, 16, 17, 4096].map(|length| {
@@ -67,6 +69,7 @@ fn a_mapping_is_read_as_it_was_written() {
 
 #[test]
 fn unmapped_code_is_read_as_it_was_written() {
+    let _alone = turns::alone();
     let (buffer, ranges) = (open(), [0..1, 0x7f00_0000_1000..0x7f00_0000_1234, 5..(1 << 56) + 4]);
     // SAFETY: the buffer is open, and this thread is its owner.
     assert!(ranges.iter().all(|range| unsafe { buffer.add_unmapped(range) }));
@@ -78,6 +81,7 @@ fn unmapped_code_is_read_as_it_was_written() {
 
 #[test]
 fn what_the_process_uses_is_read_as_it_was_written() {
+    let _alone = turns::alone();
     let (buffer, most) = (open(), (1 << 60) - 1);
     let usage = |resident| Usage { nanoseconds: u64::MAX, resident, faults: 7, processor_nanoseconds: u64::MAX };
     let written = [usage(0), usage(most)];
@@ -92,6 +96,7 @@ fn what_the_process_uses_is_read_as_it_was_written() {
 
 #[test]
 fn stops_are_half_a_thousand_slots_apart_on_average() {
+    let _alone = turns::alone();
     let (mut stops, mut even) = (0, 0);
     for thread in 0..100 {
         let buffer = open();
@@ -121,6 +126,7 @@ fn stops_are_half_a_thousand_slots_apart_on_average() {
 
 #[test]
 fn an_entry_that_does_not_fit_into_a_buffer_is_refused() {
+    let _alone = turns::alone();
     let buffer = open();
     for length in [(BUFFER - 64) as u32, u32::MAX] {
         let entries = [Entry::Stack { length, instruction: 0 }, Entry::Mapping { length, file: 0, offset: 0 }];

@@ -92,6 +92,7 @@ fn only_file(directory: &Path) -> PathBuf {
 
 #[test]
 fn calls_come_in_order_through_many_buffers() {
+    let _alone = turns::alone();
     const COUNT: u64 = 100_000;
     let (path, text) = directory("buffers");
     let recording = begun(&text, Limits::USUAL);
@@ -108,6 +109,7 @@ fn calls_come_in_order_through_many_buffers() {
 
 #[test]
 fn threads_at_once_each_have_their_turns() {
+    let _alone = turns::alone();
     const COUNT: u64 = 50_000;
     let (path, text) = directory("threads");
     let recording = begun(&text, Limits::USUAL);
@@ -134,6 +136,7 @@ fn threads_at_once_each_have_their_turns() {
 
 #[test]
 fn threads_one_after_another_need_no_more_room_than_a_few() {
+    let _alone = turns::alone();
     let (path, text) = directory("short");
     let recording = begun(&text, Limits::USUAL);
     for number in 0..500 {
@@ -149,6 +152,7 @@ fn threads_one_after_another_need_no_more_room_than_a_few() {
 
 #[test]
 fn where_there_are_too_many_threads_they_share_a_buffer() {
+    let _alone = turns::alone();
     let (path, text) = directory("many");
     let recording = begun(&text, Limits::USUAL);
     let mut threads: Vec<Thread> =
@@ -165,6 +169,7 @@ fn where_there_are_too_many_threads_they_share_a_buffer() {
 
 #[test]
 fn a_thread_that_was_idle_for_long_goes_on_in_its_buffer() {
+    let _alone = turns::alone();
     let (path, text) = directory("idle");
     let recording = begun(&text, Limits::USUAL);
     let (mut idle, mut busy) = (Thread::of(&recording, 1), Thread::of(&recording, 2));
@@ -180,6 +185,7 @@ fn a_thread_that_was_idle_for_long_goes_on_in_its_buffer() {
 
 #[test]
 fn calls_of_a_thread_that_was_idle_come_after_those_that_others_made_meanwhile() {
+    let _alone = turns::alone();
     let (path, text) = directory("meanwhile");
     let recording = begun(&text, Limits::USUAL);
     let (mut idle, mut busy) = (Thread::of(&recording, 1), Thread::of(&recording, 2));
@@ -201,6 +207,7 @@ fn calls_of_a_thread_that_was_idle_come_after_those_that_others_made_meanwhile()
 
 #[test]
 fn buffers_of_threads_that_have_ended_are_used_again_until_they_are_full() {
+    let _alone = turns::alone();
     let (path, text) = directory("ended");
     let recording = begun(&text, Limits::USUAL);
     for number in 0..3000 {
@@ -220,6 +227,7 @@ fn buffers_of_threads_that_have_ended_are_used_again_until_they_are_full() {
 
 #[test]
 fn every_image_of_a_process_has_a_stream() {
+    let _alone = turns::alone();
     let (path, text) = directory("images");
     let _first = Recording::begin(&text, Origin::Exec, Limits::USUAL).unwrap();
     let _second = Recording::begin(&text, Origin::Fork, Limits::USUAL).unwrap();
@@ -234,6 +242,7 @@ fn every_image_of_a_process_has_a_stream() {
 
 #[test]
 fn a_collector_that_does_not_follow_ends_the_recording_and_leaves_nothing() {
+    let _alone = turns::alone();
     let (path, text) = directory("behind");
     let recording = begun(&text, Limits { buffers: 3, patience: 20, has_paths: false });
     let mut thread = Thread::of(&recording, 0);
@@ -251,6 +260,7 @@ fn a_collector_that_does_not_follow_ends_the_recording_and_leaves_nothing() {
 
 #[test]
 fn a_collector_that_follows_is_waited_for() {
+    let _alone = turns::alone();
     const COUNT: u64 = 2_000_000;
     let (path, text) = directory("followed");
     let recording = begun(&text, Limits { buffers: 20, patience: 10_000, has_paths: false });
@@ -290,6 +300,7 @@ fn a_collector_that_follows_is_waited_for() {
 
 #[test]
 fn a_collector_that_wants_no_more_is_left_alone() {
+    let _alone = turns::alone();
     let (path, text) = directory("closed");
     let recording = begun(&text, Limits::USUAL);
     let mut thread = Thread::of(&recording, 0);
@@ -304,6 +315,25 @@ fn a_collector_that_wants_no_more_is_left_alone() {
 
 #[test]
 fn where_no_stream_can_be_made_none_begins() {
+    let _alone = turns::alone();
     let begun = Recording::begin(c"/nowhere/at/all", Origin::Exec, Limits::USUAL);
     assert_eq!(begun.err(), Some(FileError::NotFound));
+}
+
+#[test]
+fn a_call_after_the_end_of_a_turn_comes_after_those_that_others_made_before() {
+    let _alone = turns::alone();
+    let (path, text) = directory("turn");
+    let recording = begun(&text, Limits::USUAL);
+    let (mut one, mut other) = (Thread::of(&recording, 1), Thread::of(&recording, 2));
+    let call = |address: u64, size| Record { call: Call::Malloc, log2_align: 4, size, address };
+    one.append(call(1 << 40, 1));
+    other.append(call(1 << 30, 2));
+    one.append(call(1 << 40, 3));
+    // SAFETY: the buffer is mapped as long as the recording lives.
+    unsafe { one.own.unwrap().as_ref() }.end_turn();
+    one.append(call(1 << 40, 4));
+    let sizes: Vec<u64> = calls(&recording.lock().unwrap()).iter().map(|call| call.2.size).collect();
+    assert_eq!(sizes, [1, 3, 2, 4]);
+    fs::remove_dir_all(path).unwrap();
 }
