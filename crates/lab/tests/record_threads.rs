@@ -72,8 +72,8 @@ fn children_of_threads_with_the_shortest_stack_are_recorded() {
     }
 }
 
-/// Records `children HOW`; returns the events of the trace, and what the command said.
-fn record_children(how: &str) -> (usize, String) {
+/// Records `children HOW`; returns the events of the trace, if there is one, and what the command said.
+fn record_children(how: &str) -> (Option<usize>, String) {
     let folder = tempfile::tempdir().unwrap();
     let flags = ["-O1", "-w", "-pthread", "-fno-builtin"];
     let program = compiled(folder.path(), "children", include_str!("programs/children.c"), &flags);
@@ -82,18 +82,22 @@ fn record_children(how: &str) -> (usize, String) {
     command.args(["-k", "5", "60"]).arg(cargo_bin("heapwright")).args(["record", "--sites=1", "--min-events", "0"]);
     let output = command.arg("-o").arg(&trace).arg("--").arg(program).arg(how).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.code() == Some(125) && said.contains("damaged") {
+        return (None, said);
+    }
     assert_eq!(output.status.code(), Some(0), "{said}");
     let mut reader = Reader::new(File::open(trace).unwrap()).unwrap();
     let mut events = 0;
     while reader.next_event().unwrap().is_some() {
         events += 1;
     }
-    (events, said)
+    (Some(events), said)
 }
 
-/// They write into their parent's stream, and a thread that they do not have may hold the recorder's lock.
+/// They write into their parent's stream, which may be damaged by that, and a thread that they do not have may hold the
+/// recorder's lock. Neither they nor the command waits for ever.
 #[test]
-fn children_made_by_the_bare_system_call_do_not_wait_for_ever() {
+fn children_made_by_the_bare_system_call_end() {
     record_children("bare");
 }
 
@@ -102,7 +106,7 @@ fn children_made_by_the_bare_system_call_do_not_wait_for_ever() {
 fn what_children_of_vfork_allocate_is_recorded_in_the_buffer_of_their_thread() {
     for _ in 0..3 {
         let (events, said) = record_children("vfork");
-        assert!(events >= 20 * 2 * (20_000 + 2 * 1000 + 3 * 1000), "{events}: {said}");
+        assert!(events.unwrap_or(0) >= 20 * 2 * (20_000 + 2 * 1000 + 3 * 1000), "{events:?}: {said}");
         assert!(!said.contains("was not recorded") && !said.contains("damaged"), "{said}");
     }
 }

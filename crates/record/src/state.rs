@@ -333,8 +333,9 @@ fn note_slowly(record: Packed) -> *mut u8 {
 /// Takes the lock of the state. `None`, and nothing is recorded, in a child made by the bare system call, when a thread
 /// holds it that the child does not have.
 fn lock_state() -> Option<Locked<'static, State>> {
-    /// How long such a child waits, in milliseconds.
-    const PATIENCE: u32 = 1000;
+    /// How long such a child waits, in milliseconds, and more where the machine is loaded. In vain as a rule: a thread
+    /// holds the lock for long while it waits for the collector, and the child does not have that thread.
+    const PATIENCE: u32 = 50;
     /// The child that has waited in vain.
     static GIVEN_UP: AtomicU32 = AtomicU32::new(0);
     let process = process_id();

@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::ops::Range;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use heapwright_stream::{Buffer, Entry, Mapping, Record, Run, SLOTS, Stack, State, Usage};
 
 /// The error of a stream that cannot be decoded.
@@ -116,6 +116,8 @@ impl<'b> Python<'b> {
 /// Reading position in a buffer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cursor {
+    /// Whether a thread has begun the buffer, and it has not been read to its end.
+    is_open: bool,
     /// Number of slots that have been read.
     read: u32,
     /// Number of slots that were complete at the last look. A look takes the line in which the process counts them from
@@ -170,14 +172,22 @@ pub trait Buffers {
 }
 
 impl Merge {
-    /// Adds a buffer that a thread has begun.
-    pub fn add(&mut self, buffer: u32) {
+    /// Adds a buffer that a thread has begun. Fails when it is one that has not been read to its end.
+    pub fn add(&mut self, buffer: u32) -> Result<()> {
         let index = buffer as usize;
         if self.cursors.len() <= index {
             self.cursors.resize(index + 1, Cursor::default());
         }
-        self.cursors[index] = Cursor::default();
+        ensure!(!self.cursors[index].is_open, DAMAGED);
+        self.cursors[index] = Cursor { is_open: true, ..Cursor::default() };
         self.waiting.push(buffer);
+        Ok(())
+    }
+
+    /// Releases a buffer that has been read to its end.
+    fn release(cursor: &mut Cursor, buffers: &impl Buffers, buffer: u32) {
+        cursor.is_open = false;
+        buffers.release(buffer);
     }
 
     /// Returns the number of calls so far that were made after the recording had ended.
@@ -201,9 +211,10 @@ impl Merge {
         let mut at = 0;
         while at < self.waiting.len() {
             let number = self.waiting[at];
-            match self.cursors[number as usize].look(buffers.buffer(number), self.looks, sink)? {
+            let cursor = &mut self.cursors[number as usize];
+            match cursor.look(buffers.buffer(number), self.looks, sink)? {
                 Found::Call(turn) => self.ready.push(Reverse((turn, number))),
-                Found::End => buffers.release(number),
+                Found::End => Self::release(cursor, buffers, number),
                 Found::Nothing => {
                     at += 1;
                     continue;
@@ -234,7 +245,7 @@ impl Merge {
                 Found::Call(turn) => *first = Reverse((turn, number)),
                 Found::End => {
                     PeekMut::pop(first);
-                    buffers.release(number);
+                    Self::release(cursor, buffers, number);
                 }
                 Found::Nothing => {
                     PeekMut::pop(first);

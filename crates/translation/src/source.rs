@@ -124,7 +124,7 @@ impl Source {
         while self.begun < begun {
             let buffer = self.header().buffer_begun(self.begun);
             self.require(buffer)?;
-            self.merge.add(buffer);
+            self.merge.add(buffer)?;
             self.begun += 1;
         }
         Ok(())

@@ -226,7 +226,7 @@ fn what_is_recorded_between_two_looks_is_passed_on_in_order() {
     for _ in 0..100_000 {
         for _ in 0..2 {
             while begun < stream.header().begun() {
-                merge.add(stream.header().buffer_begun(begun));
+                merge.add(stream.header().buffer_begun(begun)).unwrap();
                 begun += 1;
             }
             merge.look(&busy, &mut passed).unwrap();
@@ -234,4 +234,11 @@ fn what_is_recorded_between_two_looks_is_passed_on_in_order() {
         merge.read(&busy, u64::MAX, &mut passed).unwrap();
     }
     assert!(passed.threads.values().all(|&calls| calls > 10_000), "{:?}", passed.threads);
+}
+
+#[test]
+fn a_buffer_that_is_begun_twice_is_damage() {
+    let mut merge = Merge::default();
+    merge.add(3).unwrap();
+    assert_eq!(merge.add(3).unwrap_err().to_string(), DAMAGED);
 }
