@@ -11,7 +11,8 @@
 //!
 //! - A call is recorded only while the cell of its block has the number of its turn ([`mark`]), and a cell only grows.
 //! - So when a call happens after another thread's call for the same block, it has found the other's number or a higher
-//!   one in the cell, and turns are of one thread each: its own number is higher.
+//!   one in the cell: its own number is higher, or both calls are in one turn. Turns are of one buffer each, so that
+//!   this is the buffer that threads share behind a lock, which has its calls in their order.
 //!
 //! While one thread alone writes, nothing is marked: a second one sets [`SEVERAL`] before it takes its first number,
 //! and a number that the first one takes afterwards shows it that.

@@ -187,8 +187,8 @@ pub fn find(memory: &impl Memory, mappings: &[Mapping]) -> Option<Arenas> {
         for Data { range, is_libc } in &data {
             let effort = if *is_libc { Effort::Thorough } else { effort };
             let Some(ring) = ring_in(memory, mappings, range, effort) else { continue };
-            // Data without names may be looked at twice, and heaps of other arenas may be taken for data: their rings are
-            // the one of the main arena, from another arena on.
+            // Data without names may be looked at twice, and heaps of other arenas may be taken for data: what is found
+            // there is the ring of the main arena, from another arena on.
             let known = heaps.iter().flat_map(|heap| &heap.arenas);
             let is_new = known.map(|arena| arena.address).all(|address| !ring.arenas.contains(&address));
             heaps.extend(is_new.then(|| heap_of(memory, mappings, range, &ring)).filter(Arenas::is_used));

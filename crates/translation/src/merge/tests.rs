@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 
-use heapwright_stream::{Appended, Limits, Origin, Packed, Recording};
+use heapwright_stream::{Limits, Origin, Packed, Recording};
 
 use super::*;
 use crate::source::{Source, Stream};
@@ -27,17 +27,9 @@ impl Thread<'_> {
             return self.recording.lock().unwrap().append(self.number, record, None);
         };
         // SAFETY: the buffer is open, and this thread is its owner.
-        match unsafe { own.append(record) } {
-            Appended::Yes => {}
-            // SAFETY: the buffer is open, and this thread is its owner.
-            Appended::TurnOver => unsafe { own.append_in_turn(record) },
-            Appended::Stop => {
-                // SAFETY: the buffer is open, and this thread is its owner.
-                if unsafe { !own.pass_stop() } {
-                    self.own = self.recording.lock().unwrap().renew(own);
-                }
-                self.append(record);
-            }
+        if unsafe { !own.append_at(record, None) } {
+            self.own = self.recording.lock().unwrap().renew(own);
+            self.append(record);
         }
     }
 }
