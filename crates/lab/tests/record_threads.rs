@@ -110,3 +110,36 @@ fn what_children_of_vfork_allocate_is_recorded_in_the_buffer_of_their_thread() {
         assert!(!said.contains("was not recorded") && !said.contains("damaged"), "{said}");
     }
 }
+
+#[test]
+fn calls_for_long_blocks_are_in_the_order_in_which_they_were_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["-O1", "-w", "-pthread", "-fno-builtin"];
+    let program = compiled(folder.path(), "long_calls", include_str!("programs/long_calls.c"), &flags);
+    for options in [&[][..], &["--sites=1"]] {
+        let trace = folder.path().join("t.hwt");
+        let mut command = heapwright();
+        command.args(["record", "--min-events", "0"]).args(options).arg("-o").arg(&trace).arg("--").arg(&program);
+        assert!(command.output().unwrap().status.success(), "{options:?}");
+        let mut reader = Reader::new(File::open(trace).unwrap()).unwrap();
+        // The blocks of the present round: of the first thread, and whether there is one of the second.
+        let (mut first, mut round, mut second, mut ended) = (None, 0, false, 0);
+        while let Some(event) = reader.next_event().unwrap() {
+            match event {
+                Event::Allocate { block, size: size @ 100_000..100_200, .. } => {
+                    (first, round, second) = (Some(block), size - 100_000, false);
+                }
+                Event::Allocate { size: size @ 200_000..200_200, .. } => {
+                    assert_eq!(size - 200_000, round, "{options:?}");
+                    second = true;
+                }
+                Event::Free { block } | Event::Resize { block, .. } if Some(block) == first => {
+                    assert!(second, "round {round} ended before the other thread's call, {options:?}");
+                    ended += 1;
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(ended, 200, "{options:?}");
+    }
+}
