@@ -36,7 +36,7 @@ static STATE: Lock<State> = Lock::new(State::New(Origin::Exec));
 /// Whether the state is [`State::Off`], readable without the lock.
 static OFF: AtomicBool = AtomicBool::new(false);
 
-/// The process that has begun to record; 0 before.
+/// The process whose threads take the lock: it has loaded this library, or is the child of a `fork` that was noticed.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// The header of a stream that has ended, in which lost calls are counted; null while there is none.
@@ -145,6 +145,7 @@ fn note_packed(record: Packed) -> *mut u8 {
 
 /// Called when the library is loaded.
 pub(crate) extern "C" fn start() {
+    PROCESS.store(process_id(), Ordering::Relaxed);
     undisturbed(begin);
 }
 
@@ -408,7 +409,6 @@ fn begin() {
 #[inline(never)]
 fn open_into(state: &mut State, origin: Origin) {
     *state = errno_kept(|| uncancelled(|| open(origin)));
-    PROCESS.store(process_id(), Ordering::Relaxed);
     OFF.store(matches!(*state, State::Off), Ordering::Relaxed);
 }
 
@@ -470,6 +470,7 @@ impl HeldAcrossForks for Forks {
         set_thread_word(0);
         set_second_thread_word(0);
         note_forked();
+        PROCESS.store(process_id(), Ordering::Relaxed);
         ENDED.store(null_mut(), Ordering::Relaxed);
         system::detach();
         timing::detach();

@@ -126,7 +126,7 @@ pub fn check_again(now: u64) {
     static AT: AtomicU64 = AtomicU64::new(0);
     let at = AT.load(Relaxed);
     if known_limit().is_some() && now >= at && AT.compare_exchange(at, now + AGAIN, Relaxed, Relaxed).is_ok() {
-        IS_DUE.store(true, Relaxed);
+        make_due();
     }
 }
 
