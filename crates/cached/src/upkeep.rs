@@ -132,8 +132,8 @@ fn visit(most: u32, now: u64, quiet: u64) {
 /// Purges all that is free if the process is near a limit of its memory, or will be when the program has written to
 /// the `coming` bytes of a block that was just placed.
 fn relieve_if_scarce(coming: usize) {
-    let Some(spread) = ARENA.lock().map(|arena| arena.spread()) else { return };
-    if scarcity::check(spread, coming) && scarcity::is_scarce() {
+    let Some(taken) = ARENA.lock().map(|arena| arena.taken()) else { return };
+    if scarcity::check(taken, coming) && scarcity::is_scarce() {
         relieve();
     }
 }

@@ -55,17 +55,19 @@ fn a_program_uses_what_its_threads_retain_before_it_is_killed() {
 #[test]
 fn a_program_of_phases_is_not_killed_for_what_earlier_ones_left() {
     let program = compile("phases.c", &[]);
-    let phases: [&[&str]; 6] = [
+    let phases: [&[&str]; 7] = [
         &["300000", "2000000", "52428800"],
         &["1500", "300000", "52428800"],
         &["20000", "50000", "52428800"],
         &["300000", "2000000", "104857600"],
         &["300000", "2000000", "grow"],
+        &["300000", "2000000", "step"],
         &["300000", "20000", "2000000", "500", "9000000", "40000", "30000000"],
     ];
     for limit in [140, 160, 180] {
         for sizes in phases {
-            let Some(output) = run_within(limit << 20, &program, sizes) else { return };
+            let arguments = [&["100"][..], sizes].concat();
+            let Some(output) = run_within(limit << 20, &program, &arguments) else { return };
             assert_eq!((code(&output), &*output.stdout), (0, &b"phases: ok\n"[..]), "{limit} {sizes:?} {output:?}");
         }
     }

@@ -470,14 +470,9 @@ impl ArenaState {
         placed.saturating_sub(self.surrendered.bytes) + self.mappings.totals().bytes as usize
     }
 
-    /// Returns the bytes of slabs, of long blocks and of the holes that were not purged: at least what is in memory.
-    pub fn spread(&self) -> usize {
-        self.taken() + self.pages.pending()
-    }
-
     /// Has limits checked when much memory was taken.
     pub fn observe_taken(&self) {
-        scarcity::observe(self.spread());
+        scarcity::observe(self.taken());
     }
 
     /// Purges a part of the holes that were not used for a `period` of nanoseconds; returns whether there are more.

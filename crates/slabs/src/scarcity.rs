@@ -102,7 +102,7 @@ pub(crate) fn purges_at_once() -> bool {
     MODE.load(Relaxed) != 0
 }
 
-/// Observes that the heap has spread over `bytes` of memory.
+/// Observes that the heap has taken `bytes` of the system.
 #[inline]
 pub(crate) fn observe(bytes: usize) {
     if bytes >= DUE_AT.load(Relaxed) {
@@ -130,8 +130,8 @@ pub fn check_again(now: u64) {
     }
 }
 
-/// Checks whether memory is scarce, in a heap that has spread over `bytes`, once the program has written to the
-/// `coming` bytes that it is about to get. Returns `false` if that is too early or another thread does so.
+/// Checks whether memory is scarce, in a heap that has taken `bytes`, once the program has written to the `coming` bytes
+/// that it is about to get. Returns `false` if that is too early or another thread does so.
 #[cold]
 pub fn check(bytes: usize, coming: usize) -> bool {
     if is_too_early() {
