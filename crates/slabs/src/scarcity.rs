@@ -130,8 +130,8 @@ pub fn check_again(now: u64) {
     }
 }
 
-/// Checks whether memory is scarce, in a heap that has taken `bytes`, once the program has written to the `coming` bytes
-/// that it is about to get. Returns `false` if that is too early or another thread does so.
+/// Checks whether memory is scarce, in a heap that has taken `bytes`, once the program has written to the `coming`
+/// bytes that it is about to get. Returns `false` if that is too early or another thread does so.
 #[cold]
 pub fn check(bytes: usize, coming: usize) -> bool {
     if is_too_early() {

@@ -18,8 +18,12 @@ fn directory(name: &str) -> (PathBuf, CString) {
     (path, text)
 }
 
+fn malloc_at(address: u64, size: u64) -> Record {
+    Record { call: Call::Malloc, log2_align: 4, size, address }
+}
+
 fn record(number: u64) -> Record {
-    Record { call: Call::Malloc, log2_align: 4, size: number, address: number << 4 }
+    malloc_at(number << 4, number)
 }
 
 /// A thread that records as the library does.
@@ -189,16 +193,15 @@ fn calls_of_a_thread_that_was_idle_come_after_those_that_others_made_meanwhile()
     let (path, text) = directory("meanwhile");
     let recording = begun(&text, Limits::USUAL);
     let (mut idle, mut busy) = (Thread::of(&recording, 1), Thread::of(&recording, 2));
-    let call = |address: u64, size| Record { call: Call::Malloc, log2_align: 4, size, address };
     let place_of = |size| {
         let found = calls(&recording.lock().unwrap());
         found.iter().position(|call| call.2.size == size).unwrap()
     };
     for (round, size) in (1..).zip([16, 5000]) {
         // At addresses far away from those of the other one, which need no turn of their own.
-        idle.append(call(round << 40, round));
-        (0..100_000).for_each(|_| busy.append(call(1 << 30, size)));
-        idle.append(call(round << 40, 100 + round));
+        idle.append(malloc_at(round << 40, round));
+        (0..100_000).for_each(|_| busy.append(malloc_at(1 << 30, size)));
+        idle.append(malloc_at(round << 40, 100 + round));
         let calls_of_busy = place_of(100 + round) - place_of(round);
         assert!(calls_of_busy > 100_000 - 600 * 64, "only {calls_of_busy} calls precede it");
     }
@@ -326,14 +329,46 @@ fn a_call_after_the_end_of_a_turn_comes_after_those_that_others_made_before() {
     let (path, text) = directory("turn");
     let recording = begun(&text, Limits::USUAL);
     let (mut one, mut other) = (Thread::of(&recording, 1), Thread::of(&recording, 2));
-    let call = |address: u64, size| Record { call: Call::Malloc, log2_align: 4, size, address };
-    one.append(call(1 << 40, 1));
-    other.append(call(1 << 30, 2));
-    one.append(call(1 << 40, 3));
+    one.append(malloc_at(1 << 40, 1));
+    other.append(malloc_at(1 << 30, 2));
+    one.append(malloc_at(1 << 40, 3));
     // SAFETY: the buffer is mapped as long as the recording lives.
     unsafe { one.own.unwrap().as_ref() }.end_turn();
-    one.append(call(1 << 40, 4));
+    one.append(malloc_at(1 << 40, 4));
     let sizes: Vec<u64> = calls(&recording.lock().unwrap()).iter().map(|call| call.2.size).collect();
     assert_eq!(sizes, [1, 3, 2, 4]);
+    fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
+fn a_turn_is_short_while_several_threads_write_and_begins_with_a_large_request() {
+    let _alone = turns::alone();
+    let (path, text) = directory("short-turns");
+    let recording = begun(&text, Limits::USUAL);
+    let (mut one, _other) = (Thread::of(&recording, 1), Thread::of(&recording, 2));
+    for size in (0..300).map(|number| if number % 100 == 99 { 4096 } else { 4095 }) {
+        one.append(malloc_at(1 << 40, size));
+    }
+    let found = calls(&recording.lock().unwrap());
+    let turns: Vec<_> = found.chunk_by(|one, next| one.0 == next.0).collect();
+    assert!(turns.iter().all(|turn| turn.len() <= 64), "{:?}", turns.iter().map(|turn| turn.len()).collect::<Vec<_>>());
+    let large = turns.iter().filter(|turn| turn[0].2.size == 4096).count();
+    assert!(large == 3 && turns.iter().all(|turn| turn[1..].iter().all(|call| call.2.size < 4096)), "{large}");
+    fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
+fn calls_with_times_are_in_the_order_of_their_turns_while_several_threads_write() {
+    let _alone = turns::alone();
+    let (path, text) = directory("timed");
+    let recording = begun(&text, Limits::USUAL);
+    let threads = [1, 2].map(|number| Thread::of(&recording, number));
+    for size in 0..100 {
+        // SAFETY: the buffer is mapped as long as the recording lives.
+        let own = unsafe { threads[size as usize % 2].own.unwrap().as_ref() };
+        // SAFETY: the buffer is open, and this thread is the owner of both.
+        assert!(unsafe { own.append_at(malloc_at((1 + size % 2) << 40, size).packed(), Some(size)) });
+    }
+    assert!(calls(&recording.lock().unwrap()).iter().map(|call| call.2.size).eq(0..100));
     fs::remove_dir_all(path).unwrap();
 }
