@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use heapwright_trace::import::{CodeFiles, Located};
 
-use crate::sites::{Library, Place};
+use crate::sites::{Library, Place, Places};
 
 /// The programs and libraries of this machine.
 #[derive(Clone, Default)]
@@ -35,8 +35,7 @@ impl CodeFiles for InstalledFiles {
     fn locate(&self, places: &[(&str, u64)]) -> Vec<Option<Located>> {
         let found: Vec<Option<Place>> = places.iter().map(|&(path, offset)| self.place(path, offset)).collect();
         let text = |place: &Place| format!("{}+{:#x}", place.path.display(), place.address);
-        let by_text: HashMap<String, Place> =
-            found.iter().flatten().map(|place| (text(place), place.clone())).collect();
+        let by_text: Places = found.iter().flatten().map(|place| (text(place).into(), place.clone())).collect();
         let names: HashMap<&str, String> = self.library.names.of(&by_text).into_iter().collect();
         let located = |place: Place| Located { address: place.address, name: names.get(&*text(&place)).cloned() };
         found.into_iter().map(|place| place.map(located)).collect()

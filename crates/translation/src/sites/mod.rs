@@ -22,7 +22,7 @@ use std::sync::Arc;
 use heapwright_stream::{Mapping, Stack};
 use heapwright_trace::{SiteId, WriteError, Writer};
 
-pub use self::names::Place;
+pub use self::names::{Place, Places};
 
 pub use self::made::LONGEST as LONGEST_MAP;
 use self::made::MadeCode;
@@ -83,7 +83,11 @@ pub struct Sites {
     /// Whether the trace can hold no more sites.
     is_full: bool,
     /// Texts of stack frames in use, with their place in a file.
-    frames: HashMap<String, names::Place>,
+    frames: Places,
+    /// The places of those of which the names have not been asked for.
+    unnamed: Vec<Place>,
+    /// The text of each call's frame, as long as the mappings are these.
+    texts: HashMap<u64, Arc<str>, foldhash::fast::RandomState>,
     /// The name of each file in texts.
     files: HashMap<Arc<Path>, Arc<str>>,
     /// Pages with code that is in no file, of those looked up.
@@ -98,7 +102,7 @@ impl Sites {
     /// Creates an empty set of sites of a process; `look` lists its mappings, and it follows its stacks by `table`.
     pub fn new(process: &Producer, library: Library, look: Look, table: Option<Table>, redaction: Redaction) -> Sites {
         let modules = Modules::new(library.binaries.clone());
-        let (known, frames, files, pathless) = (HashMap::default(), HashMap::new(), HashMap::new(), HashSet::new());
+        let (known, frames, files, pathless) = (HashMap::default(), Places::default(), HashMap::new(), HashSet::new());
         let (is_full, calls, sampled) = (false, Vec::new(), Sampled::default());
         let (numbers, python) = (Numbers::new(table), PythonFrames::default());
         Sites {
@@ -111,6 +115,8 @@ impl Sites {
             known,
             is_full,
             frames,
+            unnamed: Vec::new(),
+            texts: HashMap::default(),
             files,
             pathless,
             redaction,
@@ -142,6 +148,7 @@ impl Sites {
         }
         if change != Change::Nothing {
             self.pathless.clear();
+            self.texts.clear();
         }
     }
 
@@ -304,8 +311,11 @@ impl Sites {
         if self.is_full {
             return Ok(None);
         }
-        let texts: Vec<String> = calls.iter().map(|&call| self.text(call)).collect();
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let texts: Vec<Arc<str>> = calls.iter().map(|&call| self.text(call)).collect();
+        let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
+        if !self.unnamed.is_empty() {
+            self.library.names.expect(std::mem::take(&mut self.unnamed));
+        }
         match writer.define_site(&texts) {
             Ok(site) => {
                 self.sampled.sites += 1;
@@ -321,22 +331,29 @@ impl Sites {
     }
 
     /// Returns the text of a call's frame.
-    fn text(&mut self, call: u64) -> String {
-        if let Some(text) = self.python.text(call) {
-            return text.to_owned();
+    fn text(&mut self, call: u64) -> Arc<str> {
+        if let Some(text) = self.python.text(call).or_else(|| self.texts.get(&call)) {
+            return text.clone();
         }
+        let text = self.new_text(call);
+        self.texts.insert(call, text.clone());
+        text
+    }
+
+    fn new_text(&mut self, call: u64) -> Arc<str> {
         let Some((loaded, address)) = self.modules.place(call) else {
-            return if self.modules.is_made(call) { self.made.text(call) } else { format!("{call:#x}") };
+            let text = if self.modules.is_made(call) { self.made.text(call) } else { format!("{call:#x}") };
+            return text.into();
         };
         if loaded.is_trampoline(call) {
-            return SIGNAL.to_owned();
+            return SIGNAL.into();
         }
         let file = name_of(&mut self.files, &loaded.path, self.redaction);
-        let text = format!("{file}+{address:#x}");
+        let text: Arc<str> = format!("{file}+{address:#x}").into();
         if !self.frames.contains_key(&text) {
             let version = loaded.binary.as_ref().map(|binary| binary.version);
-            let place = names::Place { path: loaded.path.clone(), version, address };
-            self.library.names.expect(&place);
+            let place = Place { path: loaded.path.clone(), version, address };
+            self.unnamed.push(place.clone());
             self.frames.insert(text.clone(), place);
         }
         text
@@ -430,8 +447,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn each_request_from_a_path_that_leads_nowhere_is_counted_as_such() {
+    /// The sites of a process that has recorded nothing.
+    fn sites_of_no_process() -> Sites {
         let folder = tempfile::tempdir().unwrap();
         let path = CString::new(folder.path().to_str().unwrap()).unwrap();
         let limits = Limits { buffers: 2, patience: 1, has_paths: false };
@@ -439,7 +456,27 @@ mod tests {
         let stream = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
         let source = Source::open(&stream).unwrap();
         let look = Box::new(|_: &mut dyn FnMut(&Mapping<'_>)| true);
-        let mut sites = Sites::new(source.producer(), Library::default(), look, None, Redaction::Nothing);
+        Sites::new(source.producer(), Library::default(), look, None, Redaction::Nothing)
+    }
+
+    #[test]
+    fn the_text_of_a_call_is_that_of_the_file_that_is_mapped_there() {
+        let mut sites = sites_of_no_process();
+        assert_eq!(&*sites.text(0x10_0500), "0x100500");
+        for (path, offset) in [("/no/such/a.so", 0), ("/no/such/b.so", 0), ("/no/such/b.so", 0x2000)] {
+            let (range, path) = (0x10_0000..0x10_1000, path.as_bytes());
+            let (is_executable, is_guard, file) = (true, false, 0);
+            sites.add_mapping(&Mapping { range, is_executable, is_guard, offset, file, path });
+            let name = if path.ends_with(b"a.so") { "a.so" } else { "b.so" };
+            assert_eq!(&*sites.text(0x10_0500), format!("{name}+{:#x}", offset + 0x500));
+        }
+        sites.remove_code(&(0x10_0000..0x10_1000));
+        assert_eq!(&*sites.text(0x10_0500), "0x100500");
+    }
+
+    #[test]
+    fn each_request_from_a_path_that_leads_nowhere_is_counted_as_such() {
+        let mut sites = sites_of_no_process();
         let mut writer = Writer::new(tempfile::tempfile().unwrap(), &About::default()).unwrap();
         let addresses = [0x1000, 0x2000];
         for requests in 1..=3 {

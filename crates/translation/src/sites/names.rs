@@ -45,6 +45,9 @@ impl Place {
     }
 }
 
+/// Places by the texts of their stack frames.
+pub type Places = HashMap<Arc<str>, Place, foldhash::fast::RandomState>;
+
 /// Names of places. A thread of its own looks them up while the processes run, each name once for all processes of a
 /// recording. It ends with the last copy of this value.
 #[derive(Clone, Default)]
@@ -60,22 +63,22 @@ struct Question {
 }
 
 impl Names {
-    /// Has the name of a place looked up that [`Names::of`] will be asked for.
-    pub fn expect(&self, place: &Place) {
-        let question = Question { places: vec![place.clone()], answer: None };
-        // Without the thread it is looked up when it is asked for.
+    /// Has the names of places looked up that [`Names::of`] will be asked for.
+    pub fn expect(&self, places: Vec<Place>) {
+        let question = Question { places, answer: None };
+        // Without the thread they are looked up when they are asked for.
         self.ask(question).unwrap_or_default();
     }
 
     /// Returns the names of the places that have one, by the texts of the places.
-    pub fn of<'t>(&self, places: &'t HashMap<String, Place>) -> Vec<(&'t str, String)> {
-        let mut sorted: Vec<(&String, &Place)> = places.iter().collect();
+    pub fn of<'t>(&self, places: &'t Places) -> Vec<(&'t str, String)> {
+        let mut sorted: Vec<(&Arc<str>, &Place)> = places.iter().collect();
         sorted.sort_by(|a, b| (&a.1.path, a.1.address).cmp(&(&b.1.path, b.1.address)));
         let wanted = || -> Vec<Place> { sorted.iter().map(|&(_, place)| place.clone()).collect() };
         let (answer, answered) = mpsc::channel();
         let asked = self.ask(Question { places: wanted(), answer: Some(answer) });
         let names = asked.and_then(|()| answered.recv().ok()).unwrap_or_else(|| Known::default().names(&wanted()));
-        sorted.iter().zip(names).filter_map(|(&(text, _), name)| Some((text.as_str(), name?))).collect()
+        sorted.iter().zip(names).filter_map(|(&(text, _), name)| Some((&**text, name?))).collect()
     }
 
     /// Passes a question to the thread; `None` if there is none.
@@ -103,7 +106,7 @@ fn answer_all(questions: &Receiver<Question>) {
 /// The names that were looked up, and the files in which that was done last.
 #[derive(Default)]
 struct Known {
-    names: HashMap<Place, Option<String>>,
+    names: HashMap<Place, Option<String>, foldhash::fast::RandomState>,
     /// The latest at the end.
     sources: Vec<(Arc<Path>, Option<Version>, Source)>,
 }
@@ -268,7 +271,7 @@ mod tests {
     }
 
     /// Returns the places of the instructions of `real`.
-    fn places_in(library: &Arc<Path>) -> HashMap<String, Place> {
+    fn places_in(library: &Arc<Path>) -> Places {
         let symbol = |elf: &Elf<'_>| {
             let symbols = elf.dynamic_symbols();
             symbols
@@ -278,7 +281,7 @@ mod tests {
         };
         let version = Version::of(library);
         let place = |address| Place { path: library.clone(), version, address };
-        ask(library, symbol).unwrap().map(|address| (address.to_string(), place(address))).collect()
+        ask(library, symbol).unwrap().map(|address| (address.to_string().into(), place(address))).collect()
     }
 
     /// Returns the functions of the instruction of `real` at which most calls are inlined, of `depth` in all.
@@ -312,7 +315,7 @@ mod tests {
         let copy = expected.clone();
         for _ in 0..2 {
             // Later ones first, then in turns.
-            places.iter().rev().flat_map(HashMap::values).for_each(|place| copy.expect(place));
+            places.iter().rev().flat_map(HashMap::values).for_each(|place| copy.expect(vec![place.clone()]));
             for (index, places) in places.iter().enumerate() {
                 let names = expected.of(places);
                 assert_eq!(names, unexpected.of(places));
@@ -330,7 +333,7 @@ mod tests {
         let places = places_in(&library);
         let names = Names::default();
         let (text, place) = places.iter().next().unwrap();
-        let first = HashMap::from([(text.clone(), place.clone())]);
+        let first = Places::from_iter([(text.clone(), place.clone())]);
         let known = names.of(&first);
         assert_eq!(known.len(), 1);
         File::options().write(true).open(&library).unwrap().set_len(10).unwrap();

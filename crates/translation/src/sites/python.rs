@@ -1,6 +1,7 @@
 //! The frames of Python functions: their names, and the stacks that they form.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use heapwright_stream::Paths;
 
@@ -24,7 +25,7 @@ pub struct PythonFrames {
 /// A frame.
 struct Frame {
     /// What it is called in sites, which no other place in a source has.
-    text: String,
+    text: Arc<str>,
     /// `function file.py:10`.
     name: String,
 }
@@ -45,7 +46,7 @@ impl PythonFrames {
             Redaction::Nothing => &*path,
             Redaction::Private => &*file,
         };
-        let text = format!("{TEXT}{place}:{function}:{}", name.line);
+        let text = format!("{TEXT}{place}:{function}:{}", name.line).into();
         let name_of_frame = format!("{function} {file}:{}", name.line);
         self.frames.insert(name.hash, Frame { text, name: name_of_frame });
         true
@@ -78,12 +79,12 @@ impl PythonFrames {
     }
 
     /// Returns the text of a frame in sites, if the hash is that of a frame.
-    pub fn text(&self, hash: u64) -> Option<&str> {
-        self.frames.get(&hash).map(|frame| frame.text.as_str())
+    pub fn text(&self, hash: u64) -> Option<&Arc<str>> {
+        self.frames.get(&hash).map(|frame| &frame.text)
     }
 
     /// Returns the names of all frames, by their texts.
     pub fn names(&self) -> impl Iterator<Item = (&str, String)> {
-        self.frames.values().map(|frame| (frame.text.as_str(), frame.name.clone()))
+        self.frames.values().map(|frame| (&*frame.text, frame.name.clone()))
     }
 }
