@@ -111,9 +111,10 @@ pub enum Command {
 /// # Errors
 /// As clap prints them.
 pub fn parse() -> Result<Cli, clap::Error> {
-    let mut command = with_whole_paragraphs(with_negative_numbers(Cli::command()));
+    let mut command = with_negative_numbers(Cli::command());
     let mut matches = command
         .try_get_matches_from_mut(std::env::args_os())
+        .map_err(with_whole_paragraphs)
         .map_err(with_the_reason)
         .map_err(with_the_way_to_type_names)?;
     refuse_rows_of_one_name(&matches)?;
@@ -163,11 +164,21 @@ fn refuse_rows_of_one_name(matches: &ArgMatches) -> Result<(), clap::Error> {
     Ok(())
 }
 
-/// Joins the lines of each paragraph below the examples, so that clap wraps it once.
-fn with_whole_paragraphs(command: clap::Command) -> clap::Command {
+/// Prepares the help again if that is what is to be shown, with the paragraphs below the examples joined, so that clap
+/// wraps each once. Without need it would take longer than all else of a start.
+fn with_whole_paragraphs(error: clap::Error) -> clap::Error {
+    if !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand) {
+        return error;
+    }
+    let mut command = with_joined_lines(with_negative_numbers(Cli::command()));
+    command.try_get_matches_from_mut(std::env::args_os()).err().unwrap_or(error)
+}
+
+/// Joins the lines of each paragraph below the examples.
+fn with_joined_lines(command: clap::Command) -> clap::Command {
     let joined = command.get_after_help().map(|text| joined(&text.to_string()));
     let command = joined.into_iter().fold(command, clap::Command::after_help);
-    command.mut_subcommands(with_whole_paragraphs)
+    command.mut_subcommands(with_joined_lines)
 }
 
 /// Joins lines that begin at the margin with the one before, if that does so too, and does not end with a colon or a

@@ -4,9 +4,12 @@
 //! made no call yet, and are children of another process by then.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+use memchr::memmem;
 
 use heapwright_allocators::preload::RECORD;
 use heapwright_host::process::name_of;
@@ -43,12 +46,11 @@ fn search(folder: &Path) -> Vec<Left> {
 
 /// Returns whether a process was started with `folder` in its environment. One that has ended has no environment.
 fn is_recorded(pid: u32, folder: &Path) -> bool {
-    let of_the_folder = |variable: &[u8]| {
-        let value = variable.strip_prefix(RECORD.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
-        value == Some(folder.as_os_str().as_bytes())
-    };
-    fs::read(format!("/proc/{pid}/environ"))
-        .is_ok_and(|environment| environment.split(|&byte| byte == 0).any(of_the_folder))
+    // Variables end with a zero byte, and so that each begins behind one, there is one in front.
+    let variable = [b"\0", RECORD.as_bytes(), b"=", folder.as_os_str().as_bytes(), b"\0"].concat();
+    let mut environment = vec![0];
+    let read = File::open(format!("/proc/{pid}/environ")).and_then(|mut file| file.read_to_end(&mut environment));
+    read.is_ok() && memmem::find(&environment, &variable).is_some()
 }
 
 #[cfg(test)]
