@@ -89,7 +89,7 @@ pub use identity::{Deaths, Identity, Life, Numbers, life, pid_namespace};
 pub use loading::find_next_dlopen;
 pub use lock::{ForkPass, Lock, Locked, sleep_while, wake_one};
 pub use mappings::{Mapping, each_mapping};
-pub use objects::{Object, are_in_one_object, each_code, next_symbol, object_at, symbol};
+pub use objects::{Object, are_in_one_object, each_code, next_symbol, object_at, operator_new, symbol};
 pub use output::{Line, Output, Stream};
 pub use pages::{
     Refused, map, map_aligned, page_seems_written, page_size, populate, purge, remap, resident,

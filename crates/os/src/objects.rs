@@ -5,6 +5,8 @@ use core::mem::MaybeUninit;
 use core::ops::Range;
 use core::ptr::without_provenance;
 
+use crate::arch::weak_address;
+
 /// A program or shared library that the dynamic linker has loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object<'o> {
@@ -111,6 +113,13 @@ unsafe extern "C" fn look(object: *mut libc::dl_phdr_info, _: usize, pair: *mut 
 pub fn next_symbol(name: &CStr) -> *mut c_void {
     // SAFETY: a `CStr` ends with a zero.
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
+}
+
+/// Returns the address of the `operator new` of C++ that the program calls; null when neither it nor a library that it
+/// was started with has one.
+#[must_use]
+pub fn operator_new() -> *const c_void {
+    weak_address!("_Znwm").cast()
 }
 
 /// Returns the address of the function or variable of this name in the linker's search order; null when there is none.

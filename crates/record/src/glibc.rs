@@ -5,7 +5,7 @@ use core::mem::transmute;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
-use heapwright_os::{are_in_one_object, next_symbol};
+use heapwright_os::{are_in_one_object, next_symbol, operator_new};
 
 unsafe extern "C" {
     /// glibc's copy of the program break.
@@ -53,6 +53,12 @@ fn detect() -> bool {
     let is_its_own = are_in_one_object(malloc as *const c_void, (&raw const BREAK).cast());
     OWNER.store(if is_its_own { GLIBC } else { INTERPOSED }, Ordering::Relaxed);
     is_its_own
+}
+
+/// Whether `operator new` of C++ is of the library whose malloc the program would call without the recorder, as with
+/// tcmalloc, jemalloc and mimalloc. It does not call the functions of the recorder then.
+pub(crate) fn has_operators_of_its_malloc() -> bool {
+    are_in_one_object(operator_new(), next_symbol(c"malloc"))
 }
 
 /// The type of `memalign` and `aligned_alloc`.

@@ -14,6 +14,7 @@ use heapwright_stream::{Appended, Buffer, Call, Header, Limits, Origin, Packed, 
 
 use crate::detail::{self, Detail, Kind};
 use crate::directory;
+use crate::glibc;
 use crate::marked;
 use crate::python;
 use crate::residency;
@@ -425,6 +426,9 @@ fn open(origin: Origin) -> State {
             system::attach(recording.header());
             timing::attach(recording.header());
             usage::begin(recording.header());
+            if glibc::has_operators_of_its_malloc() {
+                recording.header().note_missed_operators();
+            }
             detail::attach(recording.paths());
             detail::add_mappings(&mut recording);
             State::On(recording)

@@ -91,6 +91,7 @@ impl Process {
             sampled: None,
             cut_map: None,
             stackless: 0,
+            misses_operators: false,
             marked: self.details.marked,
             failure: None,
             lost: 0,
@@ -166,6 +167,7 @@ impl Process {
         recorded.figures = translation.figures().clone();
         recorded.sampled = translation.sampled();
         recorded.cut_map = translation.cut_map().map(|(path, length)| (path.to_owned(), length));
+        recorded.misses_operators = source.header().misses_operators();
         recorded.stackless = if every.is_some() { source.header().stackless() } else { 0 };
         if outcome.is_err() {
             // A part of a frame may be behind it, if the disk is full.

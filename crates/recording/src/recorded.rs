@@ -53,6 +53,8 @@ pub struct Recorded {
     pub(super) cut_map: Option<(PathBuf, u64)>,
     /// Number of requests for which no stack could be recorded, if stacks were requested.
     pub stackless: u64,
+    /// Whether it has operators `new` and `delete` whose blocks were not recorded.
+    pub(super) misses_operators: bool,
     /// Whether requests outside of marked blocks were left out.
     pub marked: bool,
     /// The `errno` of the failure that ended the recording before the process ended.
@@ -87,6 +89,18 @@ impl Recorded {
              {what_to_do}",
             self.program, self.pid
         ))
+    }
+
+    /// Returns a remark about the operators of C++, if a library has them that has a malloc, too.
+    pub fn missed_operators(&self) -> Option<String> {
+        self.misses_operators.then(|| {
+            format!(
+                "{} [{}] has `operator new` and `delete` of the library that has its malloc (as tcmalloc, jemalloc and \
+                 mimalloc do): their blocks are not recorded; run it without that library to record them",
+                self.program.shown(),
+                self.pid
+            )
+        })
     }
 
     /// Returns a remark about the frames of a Python program that are not recorded, if they were asked for.

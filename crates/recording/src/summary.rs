@@ -162,8 +162,9 @@ pub fn cautions(one: &Recorded) -> Vec<String> {
         let (lost, why) = (number::grouped(one.lost), reason(failure));
         format!("the recording of {} ended before it did, {lost} calls are missing: {why}", who(one))
     });
-    let others = [one.hidden_objects(), one.unread_frames(), one.lacks_names(), one.unrecorded_successor()];
-    failure.into_iter().chain(others.into_iter().flatten()).chain(one.calls_after_the_end()).collect()
+    let hidden = [one.hidden_objects(), one.missed_operators()];
+    let others = hidden.into_iter().chain([one.unread_frames(), one.lacks_names(), one.unrecorded_successor()]);
+    failure.into_iter().chain(others.flatten()).chain(one.calls_after_the_end()).collect()
 }
 
 /// Returns the remarks that a user of the trace needs.

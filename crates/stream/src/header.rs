@@ -8,7 +8,7 @@ use heapwright_os::{Identity, Usage, now_nanoseconds, own_usage, pid_namespace, 
 pub const MAGIC: [u8; 8] = *b"hwstream";
 
 /// The version of the layout of streams. Both sides come from one build; other versions are refused.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 
 /// The maximum number of buffers of a stream.
 pub const BUFFERS: u32 = 8192;
@@ -62,6 +62,7 @@ struct Written {
     asked: AtomicU64,
     lost: AtomicU64,
     stackless: AtomicU64,
+    misses_operators: AtomicU32,
     failure: AtomicI32,
     peak: AtomicU64,
     arenas: AtomicU32,
@@ -170,6 +171,7 @@ impl Header {
                 asked: AtomicU64::new(0),
                 lost: AtomicU64::new(0),
                 stackless: AtomicU64::new(0),
+                misses_operators: AtomicU32::new(0),
                 failure: AtomicI32::new(0),
                 peak: AtomicU64::new(0),
                 arenas: AtomicU32::new(0),
@@ -256,6 +258,17 @@ impl Header {
 
     pub(crate) fn lose_stack(&self) {
         self.written.stackless.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether the process has operators `new` and `delete` whose blocks are not recorded.
+    #[must_use]
+    pub fn misses_operators(&self) -> bool {
+        self.written.misses_operators.load(Ordering::Relaxed) != 0
+    }
+
+    /// Notes that it has such operators.
+    pub fn note_missed_operators(&self) {
+        self.written.misses_operators.store(1, Ordering::Relaxed);
     }
 
     /// Returns the peak of the bytes that the C library's malloc had from the system, as far as they were observed: the
