@@ -8,7 +8,7 @@ use std::process::Command;
 
 use assert_cmd::cargo::cargo_bin;
 use common::{compiled, heapwright};
-use heapwright_trace::{Event, Reader};
+use heapwright_trace::{Event, Reader, Totals};
 
 /// The requests of a thread of `threads.c`.
 const REQUESTS: usize = 10;
@@ -142,4 +142,20 @@ fn calls_for_long_blocks_are_in_the_order_in_which_they_were_made() {
         }
         assert_eq!(ended, 200, "{options:?}");
     }
+}
+
+#[test]
+fn a_program_whose_first_thread_has_ended_has_sites_and_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["-O1", "-w", "-pthread", "-fno-builtin"];
+    let program = compiled(folder.path(), "main_ended", include_str!("programs/main_ended.c"), &flags);
+    let trace = folder.path().join("t.hwt");
+    let output = heapwright().args(["record", "--sites=1", "-o"]).arg(&trace).arg("--").arg(program).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(!said.contains("leads nowhere"), "{said}");
+    let mut reader = Reader::new(File::open(trace).unwrap()).unwrap();
+    while reader.next_event().unwrap().is_some() {}
+    let peak = Totals::of(reader.about()).peak_anonymous;
+    assert!(peak >= Some(64 << 20), "{peak:?}: {said}");
 }

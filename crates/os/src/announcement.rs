@@ -7,14 +7,13 @@
 //! program.
 
 use core::ffi::CStr;
-use core::fmt::Write;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::errno::errno_kept;
 use crate::forks::fork_count;
 use crate::identity::{Identity, Life};
-use crate::output::Line;
+use crate::own_file::with_own_path;
 use crate::pages::page_size;
 use crate::segment::SegmentFile;
 use crate::waiting::sleep_for_a_millisecond;
@@ -186,10 +185,8 @@ impl Announcements {
 
     /// Opens the file once more, as a description of its own.
     fn open_description(&self, path: &CStr) -> Option<SegmentFile> {
-        let mut link = Line::<40>::new();
-        write!(link, "/proc/self/fd/{}\0", self.descriptor).ok()?;
-        let link = CStr::from_bytes_with_nul(link.bytes()).ok()?;
-        let opened = SegmentFile::open_through(link).or_else(|_| SegmentFile::open_read_only(path));
+        let through = with_own_path(format_args!("fd/{}", self.descriptor), SegmentFile::open_through);
+        let opened = through.or_else(|_| SegmentFile::open_read_only(path));
         opened.ok().filter(|file| file.identity == self.identity)
     }
 }

@@ -6,8 +6,10 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::announcement::Announcements;
 use crate::errno::{errno, errno_kept};
+use crate::file_error::FileError;
 use crate::forks::fork_count;
 use crate::output::Line;
+use crate::own_file::with_own_path;
 use crate::pidfd::{Described, ProcessDescriptor};
 use crate::process::process_id;
 use crate::secret::secret_word;
@@ -251,7 +253,7 @@ pub fn pid_namespace() -> Option<u64> {
     const SYSTEM_TIME: u64 = 0xEFFF_FFFA;
     errno_kept(|| {
         let pid = own_pid_namespace()?;
-        let time = inode(c"/proc/self/ns/time").or_else(|| my_descriptor()?.time_namespace());
+        let time = own_inode("ns/time").or_else(|| my_descriptor()?.time_namespace());
         Some(pid ^ time.filter(|&time| time != SYSTEM_TIME).unwrap_or(0) << 32)
     })
 }
@@ -260,7 +262,7 @@ pub fn pid_namespace() -> Option<u64> {
 /// that it is looked up once, and again in the child of a `fork`.
 fn own_pid_namespace() -> Option<u64> {
     static NAMESPACE: PerProcess = PerProcess::unknown();
-    NAMESPACE.get(|| inode(c"/proc/self/ns/pid").or_else(|| my_descriptor()?.pid_namespace()))
+    NAMESPACE.get(|| own_inode("ns/pid").or_else(|| my_descriptor()?.pid_namespace()))
 }
 
 fn my_descriptor() -> Option<ProcessDescriptor> {
@@ -268,6 +270,10 @@ fn my_descriptor() -> Option<ProcessDescriptor> {
         Described::By(me) => Some(me),
         _ => None,
     }
+}
+
+fn own_inode(name: &str) -> Option<u64> {
+    with_own_path(format_args!("{name}"), |path| inode(path).ok_or(FileError::NotFound)).ok()
 }
 
 fn inode(path: &CStr) -> Option<u64> {

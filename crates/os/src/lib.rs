@@ -47,6 +47,7 @@ mod lock;
 mod mappings;
 mod objects;
 mod output;
+mod own_file;
 mod own_position;
 mod pages;
 mod pidfd;
@@ -112,7 +113,7 @@ pub use thread_slot::ThreadEnd;
 pub use threads::{SingleThreaded, is_single_threaded};
 pub use ticks::{coarse_nanoseconds, now_nanoseconds, ticks, ticks_after_work};
 pub use usage::{
-    Usage, are_huge_pages_off, own_usage, peak_of_program, resident_files, stat_field, thread_usage, usage_of,
+    Usage, are_huge_pages_off, own_usage, peak_of_program, resident_files, stat_field, thread_usage, usage_by, usage_of,
 };
 pub use waiting::{sleep_for_a_millisecond, uncancelled, undisturbed};
 pub use window::Window;

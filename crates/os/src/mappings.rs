@@ -73,7 +73,7 @@ impl Mapping<'_> {
 pub fn each_mapping(room: &mut [u8], mut visit: impl FnMut(Mapping<'_>)) -> Result<(), FileError> {
     errno_kept(|| {
         uncancelled(|| {
-            let file = SegmentFile::open_read_only(c"/proc/self/maps")?;
+            let file = SegmentFile::open_own("maps")?;
             let (mut at, mut kept) = (0, 0);
             loop {
                 let Some(rest) = room.get_mut(kept..) else { return Ok(()) };
@@ -109,7 +109,7 @@ pub(crate) fn mapping_at(address: usize) -> Option<(Range<usize>, bool)> {
     let mut query = Query { size: size_of::<Query>() as u64, address: address as u64, ..Query::default() };
     let answer = errno_kept(|| {
         uncancelled(|| {
-            let file = SegmentFile::open_read_only(c"/proc/self/maps").ok()?;
+            let file = SegmentFile::open_own("maps").ok()?;
             // SAFETY: the system reads and writes the structure, which is as long as the number of the call says.
             Some(unsafe { libc::syscall(libc::SYS_ioctl, file.descriptor, QUERY, &raw mut query) })
         })

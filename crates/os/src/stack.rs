@@ -5,7 +5,7 @@ use core::ops::Range;
 use crate::arch::{Place, registers, thread_pointer};
 use crate::foreign::read_foreign;
 use crate::mappings::{Mapping, each_mapping, mapping_at};
-use crate::process::process_id;
+use crate::process::thread_id;
 
 /// Returns the caller's registers; `None` on processors that are not supported. Inlined: the registers are the caller's
 /// own.
@@ -32,7 +32,8 @@ pub fn copy_stack(from: usize, own: &Range<usize>, copy: &mut [u8]) -> usize {
 // Not inlined: its frame would lie on every stack that is copied.
 #[inline(never)]
 fn copy_strange(from: usize, copy: &mut [u8]) -> usize {
-    read_foreign(process_id(), from, copy).unwrap_or(0)
+    // By this thread: the first one, whose number is the process's, may have ended.
+    read_foreign(thread_id(), from, copy).unwrap_or(0)
 }
 
 /// Returns the range of the stack that the system or the C library has allocated for the calling thread, if the address

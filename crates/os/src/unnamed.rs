@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::file_error::FileError;
 use crate::output::Line;
+use crate::own_file::with_own_path;
 use crate::process::process_id;
 use crate::segment::{SegmentFile, retried};
 
@@ -25,10 +26,8 @@ pub(crate) fn make_unnamed(directory: &CStr) -> Result<(SegmentFile, Option<Temp
 
 /// Gives a file without a name the name `path`.
 pub(crate) fn link_descriptor(file: &SegmentFile, path: &CStr) -> Result<(), FileError> {
-    let mut link = Line::<32>::new();
-    let _ = write!(link, "/proc/self/fd/{}\0", file.descriptor);
-    let by_link = CStr::from_bytes_with_nul(link.bytes()).map_err(|_| FileError::NotFound)?;
-    match link_at(libc::AT_FDCWD, by_link, path, libc::AT_SYMLINK_FOLLOW) {
+    let by_link = |link: &CStr| link_at(libc::AT_FDCWD, link, path, libc::AT_SYMLINK_FOLLOW);
+    match with_own_path(format_args!("fd/{}", file.descriptor), by_link) {
         // Without /proc: older systems allow this to privileged processes only.
         Err(FileError::NotFound) => link_at(file.descriptor, c"", path, libc::AT_EMPTY_PATH),
         result => result,

@@ -33,7 +33,7 @@ pub struct Usage {
 #[must_use]
 pub fn own_usage() -> Option<Usage> {
     errno_kept(|| {
-        let resident = anonymous(c"/proc/self/statm")?;
+        let resident = anonymous(|line| read_own("statm", line))?;
         let processor_nanoseconds = clock(libc::CLOCK_PROCESS_CPUTIME_ID)?;
         let faults = faults(libc::RUSAGE_SELF)?;
         Some(Usage { nanoseconds: now_nanoseconds(), resident, faults, processor_nanoseconds })
@@ -46,12 +46,20 @@ pub fn thread_usage() -> (u64, u64) {
     errno_kept(|| (faults(libc::RUSAGE_THREAD).unwrap_or(0), clock(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0)))
 }
 
-/// Returns the usage of the process with this number; `None` when there is none, or when it has ended and has not been
-/// waited for.
+/// Returns the usage of the process with this number; `None` when there is none, when it has ended and has not been
+/// waited for, or when its first thread has ended: see [`usage_by`].
 #[must_use]
 pub fn usage_of(process: u32) -> Option<Usage> {
+    usage_by(process, process)
+}
+
+/// Returns the usage of a process, of which this is a thread that runs.
+#[must_use]
+pub fn usage_by(process: u32, thread: u32) -> Option<Usage> {
     errno_kept(|| {
-        let resident = anonymous(path_of(process, "statm").c_str()?)?;
+        let path = path_of(thread, "statm");
+        let path = path.c_str()?;
+        let resident = anonymous(|line| read(path, line))?;
         let mut line = [0; 1024];
         let line = read(path_of(process, "stat").c_str()?, &mut line).ok()?;
         let (minor, major) = (stat_field(line, MINOR_FAULTS)?, stat_field(line, MAJOR_FAULTS)?);
@@ -82,7 +90,7 @@ pub fn peak_of_program() -> Option<u64> {
 fn status_bytes(name: &[u8]) -> Option<u64> {
     errno_kept(|| {
         let mut text = [0; 4096];
-        let text = read(c"/proc/self/status", &mut text).ok()?;
+        let text = read_own("status", &mut text).ok()?;
         let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(name))?;
         Some(number(line.strip_suffix(b"kB")?.trim_ascii())? * 1024)
     })
@@ -107,10 +115,10 @@ pub fn stat_field(line: &[u8], index: usize) -> Option<u64> {
     number(line.get(name_ends + 2..)?.split(|&byte| byte == b' ').nth(index)?)
 }
 
-/// Returns the resident anonymous memory in bytes that a file `statm` states.
-fn anonymous(statm: &core::ffi::CStr) -> Option<u64> {
+/// Returns the resident anonymous memory in bytes that a file `statm` states, which `read` reads.
+fn anonymous(read: impl Fn(&mut [u8]) -> Result<&[u8], FileError>) -> Option<u64> {
     let mut line = [0; 128];
-    let line = read(statm, &mut line).ok()?;
+    let line = read(&mut line).ok()?;
     let mut fields = line.split(|&byte| byte == b' ').skip(1).map(number);
     let (resident, shared) = (fields.next()??, fields.next()??);
     Some(resident.saturating_sub(shared) * page_size() as u64)
@@ -119,6 +127,12 @@ fn anonymous(statm: &core::ffi::CStr) -> Option<u64> {
 /// Reads the beginning of a file.
 fn read<'b>(path: &core::ffi::CStr, buffer: &'b mut [u8]) -> Result<&'b [u8], FileError> {
     let length = uncancelled(|| SegmentFile::open_read_only(path).and_then(|file| file.read_some_at(0, buffer)))?;
+    Ok(&buffer[..length])
+}
+
+/// Reads the beginning of a file of `/proc` about this process.
+fn read_own<'b>(name: &str, buffer: &'b mut [u8]) -> Result<&'b [u8], FileError> {
+    let length = uncancelled(|| SegmentFile::open_own(name).and_then(|file| file.read_some_at(0, buffer)))?;
     Ok(&buffer[..length])
 }
 

@@ -191,6 +191,6 @@ fn first_break() -> Option<usize> {
     /// The field of the program break's start.
     const FIELD: usize = 44;
     let mut line = [0; 1024];
-    let length = SegmentFile::open_read_only(c"/proc/self/stat").and_then(|file| file.read_at(0, &mut line)).ok()?;
+    let length = SegmentFile::open_own("stat").and_then(|file| file.read_at(0, &mut line)).ok()?;
     usize::try_from(stat_field(line.get(..length)?, FIELD)?).ok()
 }

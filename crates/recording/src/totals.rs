@@ -1,6 +1,8 @@
 //! What a process used, in samples while it runs and as totals at its end.
 
-use heapwright_os::{Usage, now_nanoseconds, usage_of};
+use std::fs;
+
+use heapwright_os::{Usage, now_nanoseconds, usage_by, usage_of};
 use heapwright_stream::Timed;
 use heapwright_trace::{Totals, WriteError};
 use heapwright_translation::{Rate, Source, Translation};
@@ -20,7 +22,7 @@ pub fn sample_when_quiet(source: &Source, translation: &mut Translation) -> Resu
     if now_nanoseconds().saturating_sub(translation.samples().last_time()) < QUIET {
         return Ok(());
     }
-    match source.producer().seen().and_then(|seen| usage_of(seen.pid)) {
+    match source.producer().seen().and_then(|seen| usage(seen.pid)) {
         // Checked after the look: it was at this program then.
         Some(usage) if source.is_running() => {
             let faults = usage.faults.saturating_sub(source.header().own_faults());
@@ -28,6 +30,14 @@ pub fn sample_when_quiet(source: &Source, translation: &mut Translation) -> Resu
         }
         _ => Ok(()),
     }
+}
+
+/// Returns the usage of a process, by any of its threads: the first one may have ended before the others.
+fn usage(pid: u32) -> Option<Usage> {
+    usage_of(pid).or_else(|| {
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+        threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok()).find_map(|thread| usage_by(pid, thread))
+    })
 }
 
 /// Adds the sample of the end of a process that has exited.

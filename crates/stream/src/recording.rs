@@ -389,7 +389,7 @@ enum Reason {
 
 /// Records the command line, as far as there is room.
 fn note_command(header: &mut Header) {
-    let read = SegmentFile::open_read_only(c"/proc/self/cmdline").and_then(|file| file.read_at(0, &mut header.command));
+    let read = SegmentFile::open_own("cmdline").and_then(|file| file.read_at(0, &mut header.command));
     header.command_length = read.unwrap_or(0) as u32;
 }
 
