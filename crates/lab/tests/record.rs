@@ -412,7 +412,7 @@ fn a_full_file_system_is_reported() {
         });
     }
     let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
     assert!(stderr(&output).contains("calls are missing: longer than the limit"), "{}", stderr(&output));
     assert_eq!((Trace::at(&folder.path().join("t.hwt.partial")).blocks.len(), trace.exists()), (0, false));
 }

@@ -35,8 +35,9 @@ file that is not a trace is never replaced. A program that is killed or crashes 
 until then. Python keeps small objects in an allocator of its own,
 which is not recorded; --python makes them blocks of malloc.
 
-Exit code: as of run; 125 also when nothing was recorded, or a trace could not be written; 130 when the end
-of the recording was interrupted.";
+Exit code: as of run; 125 also when nothing was recorded, when the program's trace could not be completed
+(there is no T.hwt then), or another one could not be written; 130 when the end of the recording was
+interrupted.";
 
 /// Arguments of `record`.
 #[derive(Args)]

@@ -34,7 +34,8 @@ pub use heapwright_translation::Redaction;
 
 use heapwright_run::{FAILED, failed, launch};
 
-/// Runs and records the program. Exits with its status, or with a failure if a trace could not be written.
+/// Runs and records the program. Exits with its status, or with a failure if a trace could not be written, or the
+/// program's own could not be completed: there is none of its name then.
 pub fn run(args: &Arguments) -> ExitCode {
     record(args).unwrap_or_else(|error| {
         let code = failed(&error);
@@ -45,6 +46,7 @@ pub fn run(args: &Arguments) -> ExitCode {
 fn record(args: &Arguments) -> Result<ExitCode> {
     let recording = program(&args.command(), &args.options())?;
     summary::print(&recording);
-    let incomplete = recording.unread.is_some() || recording.traces.iter().any(|one| one.error.is_some());
+    let is_missing = |one: &Recorded| one.error.is_some() || one.is_the_program && !one.is_whole();
+    let incomplete = recording.unread.is_some() || recording.traces.iter().any(is_missing);
     Ok(if incomplete { ExitCode::from(FAILED) } else { launch::end_as(recording.status) })
 }

@@ -202,7 +202,9 @@ impl Recording {
     /// Adds a call of a thread without a buffer, with its time if there is one. Counts it as lost when the recording
     /// has ended.
     pub fn append(&mut self, thread: u32, record: Packed, ticks: Option<u64>) {
-        let Some(buffer) = self.shared_buffer(thread, LARGEST_CALL) else { return self.header().lose_call() };
+        // There may still be room in a shared buffer, but what is in it then does not count.
+        let shared = if self.ended { None } else { self.shared_buffer(thread, LARGEST_CALL) };
+        let Some(buffer) = shared else { return self.header().lose_call() };
         if record.is_request() {
             self.header().lose_stack();
         }

@@ -262,6 +262,21 @@ fn a_collector_that_does_not_follow_ends_the_recording_and_leaves_nothing() {
 }
 
 #[test]
+fn after_the_end_calls_are_lost_also_where_a_shared_buffer_has_room() {
+    let _alone = turns::alone();
+    let (path, text) = directory("ended");
+    let recording = begun(&text, Limits { buffers: 3, patience: 20, has_paths: false });
+    recording.lock().unwrap().append(1, record(0).packed(), None);
+    let mut thread = Thread::of(&recording, 0);
+    (0..20_000).for_each(|number| thread.append(record(number)));
+    let recording = recording.lock().unwrap();
+    assert!(recording.has_ended());
+    assert_eq!(calls(&recording).len() as u64 + recording.header().lost(), 20_001);
+    assert_eq!(recording.header().stackless(), 1);
+    fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
 fn a_collector_that_follows_is_waited_for() {
     let _alone = turns::alone();
     const COUNT: u64 = 2_000_000;
