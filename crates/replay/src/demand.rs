@@ -104,8 +104,9 @@ impl Tally {
 
     fn add(&mut self, event: &Event) {
         match *event {
-            Event::Allocate { block, size, align, .. } => {
-                let Some((bytes, align)) = requested(&self.requests, size, align) else { return };
+            Event::Allocate { block, kind, size, align } => {
+                let named = kind.named_align(align);
+                let Some((bytes, align)) = requested(&self.requests, size, named) else { return };
                 self.demand.requests += 1;
                 self.demand.aligned += u64::from(align as u64 > self.granule);
                 self.place(bytes as u64, align as u64);
@@ -184,6 +185,7 @@ mod tests {
     use heapwright_rules::RuleSet;
 
     use super::*;
+    use crate::{Effect, Model, Simulation};
 
     const USUAL: Requests = RuleSet::SIMULATED.requests;
 
@@ -208,6 +210,20 @@ mod tests {
         // While the block moves: 48 bytes of the old place, and two holes that are one granule too short.
         assert_eq!(demand.always_enough, 48 + 2 * 80 + 16);
         assert_eq!(demand.least_region(PolicyKind::Best, &rules), 96);
+    }
+
+    #[test]
+    fn an_alignment_of_16_counts_where_it_is_asked_for_and_above_the_granule() {
+        let rules = Rules { granule: 8, ..Rules::default() };
+        let model = Model::with(PolicyKind::First, rules);
+        for (kind, second, aligned) in [(Kind::Malloc, 8, 0), (Kind::Aligned, 16, 1)] {
+            let events = [request(0, 8, 16), Event::Allocate { block: 1, kind, size: 8, align: 16 }];
+            let demand = Demand::of(&Recording::of(events), &rules, &model.requests).unwrap();
+            assert_eq!(demand.aligned, aligned);
+            let mut simulation = Simulation::new(&model).unwrap();
+            let effects = events.map(|event| simulation.apply(&event));
+            assert!(matches!(effects[1], Effect::Placed(placed) if placed.offset == second), "{kind:?}: {effects:?}");
+        }
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use heapwright_placement::{Growth, MAX_GRANULES, PolicyKind, Rules};
 use heapwright_rules::{Odd, Requests, RuleSet};
-use heapwright_trace::DEFAULT_ALIGN;
 
 /// The heap to simulate: its policy, its rules and its capacity.
 ///
@@ -75,10 +74,9 @@ impl Model {
     }
 }
 
-/// Returns the size and the alignment that are requested of the engine for a request of a trace; `None` if it gets no
-/// block. An alignment counts where the request names it: one of the trace's default names none.
+/// Returns the size and the alignment that are requested of the engine for a request of a trace that names this
+/// alignment, see [`Kind::named_align`](heapwright_trace::Kind::named_align); `None` if it gets no block.
 #[inline(always)]
-pub(crate) fn requested(requests: &Requests, size: u64, align: u64) -> Option<(usize, usize)> {
-    let named = if align == DEFAULT_ALIGN { 1 } else { align as usize };
-    Some((requests.bytes(size as usize)?, requests.align(named)))
+pub(crate) fn requested(requests: &Requests, size: u64, named: u64) -> Option<(usize, usize)> {
+    Some((requests.bytes(size as usize)?, requests.align(named as usize)))
 }

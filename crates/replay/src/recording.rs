@@ -127,8 +127,9 @@ fn begin(path: &Path) -> Result<Reader<'static>, ReadError> {
 fn encode(event: &Event, words: &mut Vec<u64>) -> Option<()> {
     let above = |number: u64, bit: u32| (number >> (u64::BITS - bit) == 0).then(|| number << bit);
     match *event {
-        Event::Allocate { size, align, .. } => {
-            words.push(above(size, SIZE)? | u64::from(align.trailing_zeros()) << ALIGN | ALLOCATE);
+        Event::Allocate { kind, size, align, .. } => {
+            let named = kind.named_align(align);
+            words.push(above(size, SIZE)? | u64::from(named.trailing_zeros()) << ALIGN | ALLOCATE);
         }
         Event::Free { block } => words.push(above(block, BLOCK)? | FREE),
         Event::Resize { block, size, .. } => words.extend([above(block, BLOCK)? | RESIZE, size]),
@@ -169,7 +170,7 @@ impl Iterator for Decoder<'_> {
         Some(match word & 3 {
             ALLOCATE => Event::Allocate {
                 block: self.new_block(),
-                kind: Kind::Malloc,
+                kind: Kind::Aligned,
                 size: word >> SIZE,
                 align: 1 << (word >> ALIGN & 63),
             },
@@ -198,14 +199,26 @@ mod tests {
     #[test]
     fn encoded_events_round_trip() {
         let events = [
-            Event::Allocate { block: 0, kind: Kind::Malloc, size: (1 << 56) - 1, align: 1 << 63 },
+            Event::Allocate { block: 0, kind: Kind::Aligned, size: (1 << 56) - 1, align: 1 << 63 },
             Event::Resize { block: 0, becomes: 1, size: u64::MAX },
-            Event::Allocate { block: 2, kind: Kind::Malloc, size: 0, align: 1 },
+            Event::Allocate { block: 2, kind: Kind::Aligned, size: 0, align: 1 },
             Event::Free { block: 1 },
             Event::Failed { size: 0, align: 1 },
             Event::Free { block: (1 << 62) - 1 },
         ];
         assert_eq!(all(&Recording::of(events)), events);
+    }
+
+    #[test]
+    fn of_the_kind_of_a_request_it_is_kept_whether_it_names_an_alignment() {
+        let kinds = [Kind::Malloc, Kind::Calloc, Kind::Aligned];
+        let request = |kind| Event::Allocate { block: 0, kind, size: 8, align: 16 };
+        let named = |event: &Event| match *event {
+            Event::Allocate { kind, align, .. } => kind.named_align(align),
+            _ => 0,
+        };
+        let kept: Vec<u64> = all(&Recording::of(kinds.map(request))).iter().map(named).collect();
+        assert_eq!(kept, [1, 1, 16]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use heapwright_placement::Engine;
 use heapwright_rules::Requests;
-use heapwright_trace::{DEFAULT_ALIGN, Event};
+use heapwright_trace::Event;
 
 use crate::blocks::{Blocks, Placed, Places};
 use crate::model::requested;
@@ -79,7 +79,7 @@ impl<P: Places> Steps<P> {
     pub(crate) fn apply(&mut self, engine: &mut impl Engine, event: &Event) -> Effect {
         self.events += 1;
         match *event {
-            Event::Allocate { block, size, align, .. } => self.allocate(engine, block, size, align),
+            Event::Allocate { block, kind, size, align } => self.allocate(engine, block, size, kind.named_align(align)),
             Event::Resize { block, becomes, size } => self.resize(engine, block, becomes, size),
             Event::Free { block } => self.free(engine, block),
             // A request that failed in the program stays failed.
@@ -92,8 +92,8 @@ impl<P: Places> Steps<P> {
     }
 
     #[inline(always)]
-    fn allocate(&mut self, engine: &mut impl Engine, number: u64, size: u64, align: u64) -> Effect {
-        let Some((bytes, align)) = requested(&self.requests, size, align) else {
+    fn allocate(&mut self, engine: &mut impl Engine, number: u64, size: u64, named: u64) -> Effect {
+        let Some((bytes, align)) = requested(&self.requests, size, named) else {
             self.nulls.insert(number);
             return Effect::Nothing;
         };
@@ -110,7 +110,7 @@ impl<P: Places> Steps<P> {
     fn resize(&mut self, engine: &mut impl Engine, number: u64, becomes: u64, size: u64) -> Effect {
         let Some(old) = self.blocks.remove(number) else {
             if self.nulls.remove(&number) {
-                return self.allocate(engine, becomes, size, DEFAULT_ALIGN);
+                return self.allocate(engine, becomes, size, 1);
             }
             self.unknown += 1;
             return Effect::Unknown;

@@ -11,6 +11,16 @@ pub enum Kind {
     Aligned,
 }
 
+impl Kind {
+    /// Returns the alignment that such a request names, whose event has `align`; 1 if it names none. The default
+    /// alignment is named by requests of kind [`Kind::Aligned`] only.
+    #[inline(always)]
+    #[must_use]
+    pub const fn named_align(self, align: u64) -> u64 {
+        if align == DEFAULT_ALIGN && !matches!(self, Kind::Aligned) { 1 } else { align }
+    }
+}
+
 /// One event of a trace. Blocks are numbered from 0 in the order in which allocations and resizes create them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {

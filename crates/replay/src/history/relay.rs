@@ -23,7 +23,7 @@ pub(super) struct Step {
     /// The size of a request.
     size: u64,
     slot: u32,
-    /// The kind, and from [`BEHIND_KIND`] on the alignment of a request, or the slot of a resized block.
+    /// The kind, and from [`BEHIND_KIND`] on the alignment that a request names, or the slot of a resized block.
     code: u32,
 }
 
@@ -41,8 +41,9 @@ impl Step {
     pub(super) fn of(event: &Event) -> Step {
         let slot = |block: u64| block.min(u64::from(u32::MAX)) as u32;
         match *event {
-            Event::Allocate { block, size, align, .. } => {
-                Step { size, slot: slot(block), code: ALLOCATE | align.trailing_zeros() << BEHIND_KIND }
+            Event::Allocate { block, kind, size, align } => {
+                let named = kind.named_align(align);
+                Step { size, slot: slot(block), code: ALLOCATE | named.trailing_zeros() << BEHIND_KIND }
             }
             Event::Resize { block, becomes, size } => {
                 Step { size, slot: slot(block), code: RESIZE | slot(becomes) << BEHIND_KIND }
@@ -64,7 +65,7 @@ impl Step {
     pub(super) fn event(self) -> Event {
         let (block, size, behind) = (u64::from(self.slot), self.size, self.code >> BEHIND_KIND);
         match self.code & KIND {
-            ALLOCATE => Event::Allocate { block, kind: Kind::Malloc, size, align: 1 << (behind & 63) },
+            ALLOCATE => Event::Allocate { block, kind: Kind::Aligned, size, align: 1 << (behind & 63) },
             RESIZE => Event::Resize { block, becomes: u64::from(behind), size },
             FREE => Event::Free { block },
             _ => Event::Failed { size: 0, align: 1 },

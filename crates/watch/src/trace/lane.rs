@@ -3,7 +3,7 @@
 use anyhow::Result;
 use heapwright_placement::{Engine, PolicyKind};
 use heapwright_replay::{Effect, Model, Simulation};
-use heapwright_trace::{DEFAULT_ALIGN, Event};
+use heapwright_trace::Event;
 
 use super::before::{Before, Need};
 use super::quiz::Question;
@@ -86,8 +86,8 @@ impl Lane {
     pub fn question(&self, event: &Event) -> Option<Question> {
         let Event::Allocate { kind, size, align, .. } = *event else { return None };
         let Model { rules, requests, policy, .. } = &self.model;
-        let named = if align == DEFAULT_ALIGN { 1 } else { align as usize };
-        let mut need = Need::of(requests.bytes(size as usize)?, requests.align(named), rules);
+        let mut need =
+            Need::of(requests.bytes(size as usize)?, requests.align(kind.named_align(align) as usize), rules);
         if *policy == PolicyKind::Buddy {
             need.len = need.len.max(need.align).checked_next_power_of_two()?;
         }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use heapwright_placement::{BlockState, Engine, PolicyKind};
 use heapwright_replay::{Effect, Model, Placed};
-use heapwright_trace::{DEFAULT_ALIGN, Event, Kind};
+use heapwright_trace::{Event, Kind};
 
 use super::before::{Before, Hole, Need};
 use super::why::Why;
@@ -28,7 +28,7 @@ impl Story {
         let explainer = Explainer { before, engine, model };
         match (*event, *effect) {
             (Event::Allocate { block, kind, align, .. }, Effect::Placed(placed)) => {
-                explainer.placed(&call(kind, placed.size, align), block, placed, align)
+                explainer.placed(&call(kind, placed.size, align), block, placed, kind.named_align(align))
             }
             (Event::Allocate { kind, size, align, .. }, Effect::Refused { .. }) => {
                 let what = format!("{}: no room", call(kind, size as usize, align));
@@ -40,7 +40,7 @@ impl Story {
             }
             (Event::Resize { block, .. }, Effect::Placed(placed)) => {
                 let call = format!("realloc {} of block {}, which is null", placed.size, grouped(block));
-                explainer.placed(&call, block, placed, DEFAULT_ALIGN)
+                explainer.placed(&call, block, placed, 1)
             }
             (Event::Free { block }, Effect::Nothing) => {
                 let what = format!("free of block {}, which is null", grouped(block));
@@ -83,21 +83,21 @@ struct Explainer<'t, E> {
 }
 
 impl<E: Engine> Explainer<'_, E> {
-    fn placed(&self, call: &str, block: u64, placed: Placed, align: u64) -> Story {
+    fn placed(&self, call: &str, block: u64, placed: Placed, named: u64) -> Story {
         let range = self.range(placed);
         Story {
             what: format!("{call} → block {} at {:#x}", grouped(block), placed.offset),
-            why: self.choice(placed, align, &range),
+            why: self.choice(placed, named, &range),
             mark: Some(range),
         }
     }
 
-    /// Explains why the block is where it is, and what became of the hole.
-    fn choice(&self, placed: Placed, align: u64, range: &Range<usize>) -> String {
+    /// Explains why the block is where it is, and what became of the hole; `named` is the alignment that the request
+    /// names.
+    fn choice(&self, placed: Placed, named: u64, range: &Range<usize>) -> String {
         let Model { rules, requests, .. } = self.model;
-        let named = if align == DEFAULT_ALIGN { 1 } else { align as usize };
         let size = requests.bytes(placed.size).unwrap_or_default();
-        let need = Need::of(size, requests.align(named), rules);
+        let need = Need::of(size, requests.align(named as usize), rules);
         let chosen = self.before.hole_around(range.start);
         if let Some(reason) = self.model.odd_reason() {
             let hole = chosen.map_or("The heap grew".to_owned(), |hole| format!("{} is taken", self.name(hole)));
@@ -225,7 +225,7 @@ impl<E: Engine> Explainer<'_, E> {
             ),
             why: format!(
                 "No room behind it. {} Then the old one goes. {}",
-                self.choice(new, DEFAULT_ALIGN, &is),
+                self.choice(new, 1, &is),
                 self.joined(&was)
             ),
             mark: Some(is),
