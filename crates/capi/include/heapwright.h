@@ -77,7 +77,7 @@ typedef enum hw_policy {
     HW_FIRST = 1,  /* first fit: the lowest hole that fits */
     HW_NEXT = 2,   /* next fit: the first that fits, from where the last block was placed */
     HW_BEST = 3,   /* best fit: the smallest that fits; the lowest of equals */
-    HW_WORST = 4,  /* worst fit: the largest, if it fits; the lowest of equals */
+    HW_WORST = 4,  /* worst fit: the largest, if it fits, else the free tail; the lowest of equals */
     HW_RANDOM = 5, /* random fit: one of those that fit, all equally likely, by a seeded generator */
     HW_BUDDY = 6,  /* binary buddy */
     HW_GOOD = 7    /* good fit: two-level segregated fit (TLSF), in constant time */

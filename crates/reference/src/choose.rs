@@ -16,11 +16,9 @@ impl Reference {
             (PolicyKind::Next, _) => self.next(need),
             (PolicyKind::Best, _) => self.fitting(need).min_by_key(|&at| self.runs[at].len),
             (PolicyKind::Worst, Odd { worst: Worst::NeverExact, .. }) => {
-                self.largest().filter(|&at| need.fits(&self.runs[at]) && self.runs[at].len > need.len)
+                self.worst(need).filter(|&at| self.runs[at].len > need.len)
             }
-            (PolicyKind::Worst, _) => {
-                self.largest().filter(|&at| need.fits(&self.runs[at])).or_else(|| self.tail(need))
-            }
+            (PolicyKind::Worst, _) => self.worst(need),
             (PolicyKind::Random, _) => self.random(need),
             (PolicyKind::Good, _) => self.good(need),
             (PolicyKind::Buddy, _) => None,
@@ -38,6 +36,11 @@ impl Reference {
     /// Returns the free tail of the heap, if the request fits into it.
     fn tail(&self, need: &Need) -> Option<usize> {
         self.fitting(need).find(|&at| at + 1 == self.runs.len())
+    }
+
+    /// Returns the largest hole, or the free tail if that hole does not fit: one of another alignment.
+    fn worst(&self, need: &Need) -> Option<usize> {
+        self.largest().filter(|&at| need.fits(&self.runs[at])).or_else(|| self.tail(need))
     }
 
     fn largest(&self) -> Option<usize> {

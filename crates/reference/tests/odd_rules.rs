@@ -91,6 +91,17 @@ fn worst_fit_that_never_takes_an_exact_hole() {
     assert_eq!(try_place(&mut heap, 63), Some(0));
 }
 
+#[test]
+fn worst_fit_looks_at_the_free_tail_also_where_it_never_takes_an_exact_hole() {
+    for worst in [Worst::Largest, Worst::NeverExact] {
+        let mut heap = heap(PolicyKind::Worst, 10, Odd { worst, ..Odd::USUAL });
+        let [_a, b, _c] = place(&mut heap, [1, 3, 4]);
+        heap.deallocate(b).unwrap();
+        // The largest hole, from granule 1 to 3, has no place at a multiple of four; the tail begins at granule 8.
+        assert_eq!(heap.allocate(GRANULE, 4 * GRANULE), Ok(8 * GRANULE), "{worst:?}");
+    }
+}
+
 /// First fit on an array with a number per granule: a positive one for each block, a negative one for each hole.
 struct Granules {
     cells: Vec<i64>,
