@@ -33,6 +33,10 @@ fn nothing_found_is_said_and_is_a_failure() {
     let output = counterexample(&["best", "first", "--calls", "5"]).code(1);
     let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
     assert_eq!(text, "best serves all that first serves, in up to 5 calls and regions of up to 8 units\n");
+    let output = counterexample(&["--region", "2", "--calls", "2"]).success();
+    let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
+    let all = "Every policy serves all that the others serve, in up to 2 calls and regions of up to 2 units.\n";
+    assert_eq!(text, all);
 }
 
 #[test]

@@ -201,9 +201,9 @@ fn remarks(one: &Recorded) -> Vec<String> {
         ));
     }
     if one.stackless > 0 {
-        let count = number::grouped(one.stackless);
+        let count = number::counted(one.stackless, "request");
         remarks.push(format!(
-            "{count} requests of {who} could not be chosen for their sites: more than 1,024 threads requested memory, \
+            "{count} of {who} could not be chosen for their sites: more than 1,024 threads requested memory, \
              or a handler of a signal did"
         ));
     }

@@ -126,6 +126,12 @@ fn row((fails, serves, found): &Found) -> Row {
 }
 
 fn print_all(found: &[Found], arguments: &Arguments) {
+    let Arguments { calls, region, .. } = arguments;
+    let Some(example) = found.iter().find_map(|(_, _, found)| found.as_ref()) else {
+        return heapwright_show::println!(
+            "Every policy serves all that the others serve, in up to {calls} calls and regions of up to {region} units."
+        );
+    };
     let headings = POLICIES.map(|serves| format!("{} serves", serves.name()));
     let mut table = Table::new([String::new()].into_iter().chain(headings));
     for fails in POLICIES {
@@ -140,10 +146,10 @@ fn print_all(found: &[Found], arguments: &Arguments) {
     }
     heapwright_show::print!("{table}");
     heapwright_show::println!(
-        "\n`5 in 4`: 5 calls in a region of 4 units are the fewest, of up to {} calls and {} units.\n\
+        "\n`{0} in {1}`: {0} calls in a region of {1} units are the fewest, of up to {calls} calls and {region} units.\n\
          To see the calls: `heapwright counterexample FAILS SERVES`.",
-        arguments.calls,
-        arguments.region
+        example.steps.len(),
+        example.region
     );
 }
 
