@@ -1,7 +1,7 @@
 //! Frames that say only that memory was requested: allocators, and the standard libraries that call them.
 
-/// Functions of C libraries, and of the run-time library of C++, that allocate for their caller: without the underscores
-/// that precede their names inside of the library.
+/// Functions of C libraries, and of the run-time library of C++, that allocate for their caller. Their names are
+/// without leading underscores.
 const C: [&str; 30] = [
     "malloc",
     "calloc",
