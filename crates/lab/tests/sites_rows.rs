@@ -165,6 +165,72 @@ fn lambdas_have_the_names_of_their_symbols() {
     }
 }
 
+/// Returns the rows of a program as it runs, each with the calls of its functions.
+fn calls_of(program: &Path) -> Vec<(String, u64)> {
+    let output = heapwright().args(["sites", "--every", "1", "--json", "--limit", "0", "--"]).arg(program).output();
+    let data: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+    let row = |row: &Value| (row["name"].as_str().unwrap().to_owned(), row["churn"]["blocks"].as_u64().unwrap());
+    data["results"].as_array().unwrap().iter().map(row).collect()
+}
+
+/// Functions of the standard library with template arguments that are local to a function or a file.
+#[test]
+fn containers_of_local_types_belong_to_the_functions_that_use_them() {
+    let folder = TempDir::new().unwrap();
+    let (source, program) = (folder.path().join("l.cpp"), folder.path().join("l"));
+    let text = "#include <functional>\n#include <vector>\n#define OUTER __attribute__((noinline)) void\n\
+        #define FILL(n, one) std::vector<decltype(one)> all; for (int i = 0; i < n; i++) all.push_back(one); \\\n\
+        __asm__ volatile(\"\" : : \"r\"(&all) : \"memory\")\n\
+        namespace { struct Item { char bytes[100]; }; }\nvolatile int sink;\n\
+        OUTER in_file() { FILL(64, Item{}); }\n\
+        static OUTER in_static() { FILL(4, Item{}); }\n\
+        OUTER in_function() { struct Local { char bytes[10]; }; FILL(1024, Local{}); }\n\
+        OUTER in_lambda(int n) { auto lambda = [n](int x) { return x + n; }; FILL(16, lambda); }\n\
+        OUTER in_object(int n) { char bytes[200] = {}; for (int i = 0; i < 6; i++) {\n\
+        std::function<int(int)> call = [bytes, n](int x) { return bytes[x] + n; }; sink = call(i); } }\n\
+        int main(int count, char **) { in_file(); in_static(); in_function(); in_lambda(count); in_object(count); }\n";
+    fs::write(&source, text).unwrap();
+    for options in [["-O2", "-g"], ["-O2", "-g1"], ["-O0", "-g"], ["-O2", "-gdwarf-4"]] {
+        let built = Command::new("c++").args(options).arg("-o").arg(&program).arg(&source).status();
+        if !built.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: no compiler of C++");
+            return;
+        }
+        let rows = calls_of(&program);
+        // A vector grows by doubling.
+        for (function, calls) in
+            [("in_file()", 7), ("in_static", 3), ("in_function()", 11), ("in_lambda(int)", 5), ("in_object(int)", 6)]
+        {
+            let of_function = rows.iter().filter(|(name, _)| name.starts_with(&format!("{function} l.cpp")));
+            assert_eq!(of_function.map(|(_, calls)| calls).sum::<u64>(), calls, "{options:?} {function}: {rows:#?}");
+        }
+    }
+}
+
+/// Functions of the C library that return a block. With its debug information they have other names than without.
+#[test]
+fn blocks_of_the_c_library_belong_to_its_callers() {
+    let folder = TempDir::new().unwrap();
+    let (source, program) = (folder.path().join("c.cpp"), folder.path().join("c"));
+    let text = "#include <cstring>\n#include <cstdlib>\n#define OUTER __attribute__((noinline)) void\n\
+        void *volatile sink;\n\
+        OUTER copies(const char *text) { for (int i = 0; i < 10; i++) sink = strdup(text); }\n\
+        OUTER shortens(const char *text) { for (int i = 0; i < 11; i++) sink = strndup(text, 2); }\n\
+        OUTER throws(int n) { for (int i = 0; i < 12; i++) try { if (n) throw n; } catch (int) {} }\n\
+        int main(int count, char **words) { copies(words[0]); shortens(words[0]); throws(count); }\n";
+    fs::write(&source, text).unwrap();
+    let built = Command::new("c++").args(["-O1", "-g", "-o"]).arg(&program).arg(&source).status();
+    if !built.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no compiler of C++");
+        return;
+    }
+    let rows = calls_of(&program);
+    for (function, calls) in [("copies(char const*)", 10), ("shortens(char const*)", 11), ("throws(int)", 12)] {
+        let of_function = rows.iter().filter(|(name, _)| name.starts_with(function));
+        assert_eq!(of_function.map(|(_, calls)| calls).sum::<u64>(), calls, "{function}: {rows:#?}");
+    }
+}
+
 #[test]
 fn a_stack_may_be_deep() {
     let folder = TempDir::new().unwrap();

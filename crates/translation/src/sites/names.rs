@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::os::unix::ffi::OsStrExt;
@@ -162,34 +163,72 @@ impl Source {
 
 fn by_debug_information(loader: &Loader, address: u64) -> Option<String> {
     let mut frames = loader.find_frames(address).ok()?;
-    let mut places = Vec::new();
+    let mut functions = Vec::new();
     while let Some(frame) = frames.next().ok()? {
-        let symbol = if places.is_empty() { None } else { by_symbol(loader, address) };
-        places.push(described(&frame).or(symbol)?);
-        if places.len() > INNERMOST + OUTERMOST {
-            places.remove(INNERMOST);
+        let symbol = || by_symbol(loader, address).filter(|_| functions.is_empty()).map(Function::of_symbol);
+        let function = Function::of(&frame).or_else(symbol)?;
+        functions.push(function);
+        if functions.len() > INNERMOST + OUTERMOST {
+            functions.remove(INNERMOST);
         }
     }
-    // The symbol names the outermost function. Debug information of GCC has no more of a lambda than this.
-    if let Some(place) = places.last_mut().filter(|place| place.starts_with("operator() "))
+    // The symbol names the outermost function.
+    if let Some(function) = functions.last_mut().filter(|function| function.is_partial)
         && let Some(symbol) = by_symbol(loader, address)
     {
-        *place = place.replacen("operator()", &symbol, 1);
+        function.name = symbol;
     }
-    (!places.is_empty()).then(|| places.join(" in "))
+    let texts: Vec<String> = functions.iter().map(ToString::to_string).collect();
+    (!texts.is_empty()).then(|| texts.join(" in "))
 }
 
-/// `function file.c:10`.
-fn described<R: gimli::Reader>(frame: &Frame<'_, R>) -> Option<String> {
-    let function = frame.function.as_ref()?;
-    let name = demangled(&function.raw_name().ok()?);
-    let location = frame.location.as_ref();
-    let file = location.and_then(|location| location.file).and_then(|file| file.rsplit('/').next());
-    Some(match (file, location.and_then(|location| location.line)) {
-        (Some(file), Some(line)) => format!("{name} {file}:{line}"),
-        (Some(file), None) => format!("{name} {file}"),
-        _ => name,
-    })
+/// A function of an instruction, as in `function file.c:10`.
+struct Function {
+    name: String,
+    /// Whether the whole name has more. GCC's debug information has only the last part of the names of lambdas, and of
+    /// functions of which a template argument is local to a function or a file.
+    is_partial: bool,
+    /// The source file without folders, and the line.
+    place: Option<String>,
+}
+
+impl Function {
+    fn of<R: gimli::Reader>(frame: &Frame<'_, R>) -> Option<Function> {
+        let function = frame.function.as_ref()?;
+        let raw = function.raw_name().ok()?;
+        let location = frame.location.as_ref();
+        let path = location.and_then(|location| location.file);
+        let file = path.and_then(|path| path.rsplit('/').next());
+        let place = file.map(|file| match location.and_then(|location| location.line) {
+            Some(line) => format!("{file}:{line}"),
+            None => file.to_owned(),
+        });
+        // The namespace is known by the file.
+        let is_partial_of_std = !raw.starts_with("_Z") && path.is_some_and(is_of_std);
+        let name = demangled(&raw);
+        let name = if is_partial_of_std { format!("std::{name}") } else { name };
+        Some(Function { name, is_partial: is_partial_of_std || raw == "operator()", place })
+    }
+
+    fn of_symbol(name: String) -> Function {
+        Function { name, is_partial: false, place: None }
+    }
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.name)?;
+        self.place.as_ref().map_or(Ok(()), |place| write!(out, " {place}"))
+    }
+}
+
+/// Returns whether a source file is one of a standard library of C++, as in `/usr/include/c++/12/bits/stl_vector.h`,
+/// `/usr/include/x86_64-linux-gnu/c++/12/bits/c++config.h` and `/usr/lib/llvm-14/include/c++/v1/vector`.
+fn is_of_std(path: &str) -> bool {
+    let Some((folder, file)) = path.rsplit_once("/c++/") else { return false };
+    let mut parents = folder.rsplit('/');
+    let is_included = parents.next() == Some("include") || parents.next() == Some("include");
+    is_included && (file.starts_with("v1/") || file.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 fn by_symbol(loader: &Loader, address: u64) -> Option<String> {
@@ -264,10 +303,15 @@ mod tests {
         }
         writeln!(text, "void real(void) {{ inlined{depth}(); }}").unwrap();
         fs::write(&source, text).unwrap();
-        let mut compiler = Command::new("cc");
-        compiler.args(["-O2", "-g", "-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
-        assert!(compiler.status().unwrap().success());
+        assert!(build("cc", &source, &library));
         library.into()
+    }
+
+    /// Returns whether the compiler is installed and makes a library.
+    fn build(compiler: &str, source: &Path, library: &Path) -> bool {
+        let mut compiler = Command::new(compiler);
+        compiler.args(["-O2", "-g", "-shared", "-fPIC", "-o"]).arg(library).arg(source);
+        compiler.status().is_ok_and(|status| status.success())
     }
 
     /// Returns the places of the instructions of `real`.
@@ -304,6 +348,54 @@ mod tests {
         }
         let expected: Vec<String> = (1..=16).chain(26..=40).map(|number| format!("inlined{number}")).collect();
         assert_eq!(deepest(40)[..31], expected);
+    }
+
+    #[test]
+    fn functions_of_the_standard_library_of_cplusplus_are_known_by_their_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, library) = (folder.path().join("l.cpp"), folder.path().join("l.so"));
+        // GCC's debug information has no namespace of a function with a local type as template argument. The function
+        // of the program has a statement in the library's file, as a macro would put it there.
+        let text = "volatile int sink;\nnamespace { struct Item {}; }\n# 1 \"/usr/include/c++/12/grow.h\"\n\
+            namespace std { template <class T> inline __attribute__((always_inline)) void grow(T) { sink++; } }\n\
+            # 5 \"l.cpp\"\nextern \"C\" void real() { std::grow(Item());\n\
+            # 9 \"/usr/include/c++/12/grow.h\"\nsink--; }\n";
+        fs::write(&source, text).unwrap();
+        if !build("c++", &source, &library) {
+            eprintln!("skipped: no compiler of C++");
+            return;
+        }
+        let places = places_in(&library.into());
+        let names: Vec<String> = Names::default().of(&places).into_iter().map(|(_, name)| name).collect();
+        let inlined = |name: &&String| name.ends_with(" in real l.cpp:5");
+        assert!(names.iter().any(|name| inlined(&name)), "{names:?}");
+        for name in names.iter().filter(inlined) {
+            assert!(name.contains("std::grow<(anonymous namespace)::Item>"), "{name}");
+        }
+        assert!(names.iter().any(|name| name == "real grow.h:9"), "{names:?}");
+    }
+
+    #[test]
+    fn files_of_the_standard_library_of_cplusplus_are_told_by_their_folders() {
+        for path in [
+            "/usr/include/c++/12/bits/new_allocator.h",
+            "/usr/bin/../lib/gcc/x86_64-linux-gnu/12/../../../../include/c++/12/thread",
+            "/usr/include/x86_64-linux-gnu/c++/12.2.0/bits/gthr-default.h",
+            "/opt/cross/x86_64-linux-musl/include/c++/14/vector",
+            "/usr/lib/llvm-14/include/c++/v1/vector",
+        ] {
+            assert!(is_of_std(path), "{path}");
+        }
+        for path in [
+            "vector",
+            "/usr/include/stdio.h",
+            "/home/me/c++/12/main.cpp",
+            "/home/me/include/c++/parser.h",
+            "/home/me/c++/v1/include/parser.h",
+            "/usr/include/c++",
+        ] {
+            assert!(!is_of_std(path), "{path}");
+        }
     }
 
     #[test]
