@@ -48,6 +48,7 @@ use heapwright_allocators::policy;
 use heapwright_allocators::rules::{self, RuleArguments};
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::names::Shown;
+use heapwright_host::process::why_unlisted;
 use heapwright_rules::RuleSet;
 use heapwright_run::launch::{self, Forwarded};
 use heapwright_run::{failed, program as file};
@@ -166,7 +167,8 @@ fn watch_process(arguments: &Arguments, pid: u32) -> Result<ExitCode> {
     let mut live = Live::of_process(pid);
     live.look();
     if let Some(unseen) = live.family.shown().unseen {
-        bail!("process {pid} cannot be watched: {unseen}");
+        let why = why_unlisted().map_or_else(|| unseen.to_string(), str::to_owned);
+        bail!("process {pid} cannot be watched: {why}");
     }
     if arguments.once {
         print(arguments, &live, sampled(&live)?).map_err(|error| failure(&error))?;
