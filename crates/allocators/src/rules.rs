@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use heapwright_placement::PolicyKind;
-use heapwright_rules::{Growth, Invalid, NAMES, Only, RuleSet};
+use heapwright_rules::{Growth, Invalid, NAMES, Only, Reason, RuleSet, TextError};
 use heapwright_show::number::{parse_bytes, parse_short_bytes};
 use heapwright_show::shell::quoted;
 use heapwright_show::usage::Misuse;
@@ -115,7 +115,8 @@ impl RuleArguments {
     /// # Errors
     /// As [`RuleArguments::over`].
     pub fn of_any_length(&self, base: RuleSet) -> Result<RuleSet> {
-        let mut set = self.rules.as_deref().map_or(Ok(base), |named| read(named, base))?;
+        let named = self.rules.as_deref().map(|named| read(named, base)).transpose()?;
+        let Named { mut set, conflict } = named.unwrap_or(Named { set: base, conflict: None });
         for (key, value) in self.texts() {
             let text = format!("{key}={value}");
             set = RuleSet::read(&text, set).map_err(|error| Misuse(format!("--{key} {value}: {error}")))?;
@@ -133,7 +134,10 @@ impl RuleArguments {
         set.limit = length.or(set.limit);
         match set.validate() {
             Ok(()) | Err(Invalid::NoLimit) => Ok(set),
-            Err(invalid) => bail!(Misuse(invalid.to_string())),
+            Err(invalid) => {
+                let located = conflict.filter(|conflict| conflict.invalid == invalid);
+                bail!(Misuse(located.map_or_else(|| invalid.to_string(), |conflict| conflict.located)))
+            }
         }
     }
 }
@@ -236,10 +240,24 @@ pub fn refuse_odd(set: &RuleSet) -> Result<()> {
     )))
 }
 
+/// The rules that `--rules` names.
+struct Named {
+    set: RuleSet,
+    /// What is wrong with all of them together. Other options may settle it.
+    conflict: Option<Conflict>,
+}
+
+/// A conflict between the lines of a file.
+struct Conflict {
+    invalid: Invalid,
+    /// The same in words, with the file and the line.
+    located: String,
+}
+
 /// Reads the set of a name, or a file.
-fn read(named: &str, base: RuleSet) -> Result<RuleSet> {
+fn read(named: &str, base: RuleSet) -> Result<Named> {
     if let Some(set) = heapwright_rules::named(named) {
-        return Ok(set);
+        return Ok(Named { set, conflict: None });
     }
     let path = Path::new(named);
     let names = || format!("--rules {named}: no such file, and no set of rules: there are {}", NAMES.join(", "));
@@ -250,7 +268,15 @@ fn read(named: &str, base: RuleSet) -> Result<RuleSet> {
     ensure!(length <= LONGEST_FILE, "{named} has {length} bytes, more than rules ever have");
     let bytes = fs::read(path).with_context(|| format!("{named} cannot be read"))?;
     let text = String::from_utf8(bytes).map_err(|_| anyhow!("{named} is not text in UTF-8"))?;
-    RuleSet::read(&text, base).map_err(|error| anyhow!("{named}: line {}: {error}", error.line))
+    let located = |error: &TextError| format!("{named}: line {}: {error}", error.line);
+    match RuleSet::from_text(&text, base) {
+        Ok(set) => Ok(Named { set, conflict: None }),
+        Err(error @ TextError { reason: Reason::Invalid(invalid), .. }) => {
+            let set = RuleSet::read(&text, base).map_err(|error| anyhow!(located(&error)))?;
+            Ok(Named { set, conflict: Some(Conflict { invalid, located: located(&error) }) })
+        }
+        Err(error) => bail!(located(&error)),
+    }
 }
 
 /// Returns the policies of these names, each once; all of them when none is named. Those that rules belong to, if they

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 
+use heapwright_os::MemoryLimit;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Returns the number of descriptors that this process has open; 0 when /proc does not contain it.
@@ -17,14 +18,15 @@ pub fn is_shortage(error: &io::Error) -> bool {
 
 /// Returns what to do about an error of the system, to be put behind its text: empty, unless this process may have no
 /// more descriptors, memory or threads.
-pub fn advice(error: &io::Error) -> &'static str {
-    match error.raw_os_error() {
-        Some(libc::EMFILE) => ": raise the limit on descriptors (`ulimit -n`)",
-        Some(libc::ENOMEM) => ": raise the limits on memory (`ulimit -v`, `ulimit -d`)",
+pub fn advice(error: &io::Error) -> String {
+    let advice = match error.raw_os_error() {
+        Some(libc::EMFILE) => "raise the limit on descriptors (`ulimit -n`)",
+        Some(libc::ENOMEM) => MemoryLimit::of_this_process().advice(),
         // Of a thread or a process, whose stack had no room, or which is one too many.
-        Some(libc::EAGAIN) => ": raise the limits on memory and processes (`ulimit -v`, `ulimit -d`, `ulimit -u`)",
-        _ => "",
-    }
+        Some(libc::EAGAIN) => "raise the limits on memory and processes (`ulimit -v`, `ulimit -d`, `ulimit -u`)",
+        _ => return String::new(),
+    };
+    format!(": {advice}")
 }
 
 /// Returns the text of an error with its causes, and with [`advice`].

@@ -11,6 +11,7 @@ pub mod identity;
 pub mod imports;
 pub mod interruption;
 pub mod lazy;
+pub mod locked_folder;
 pub mod machine;
 pub mod memory;
 pub mod names;

@@ -5,7 +5,7 @@ use std::io::{Cursor, Write};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::{panic, ptr};
 
-use rustix::process::{Resource, getrlimit};
+use heapwright_os::MemoryLimit;
 
 use crate::own_memory::OwnMemory;
 use crate::temporary;
@@ -91,34 +91,20 @@ fn this_thread() -> usize {
 
 /// Prints the line, without allocating.
 fn report(size: Option<usize>) {
-    let (line, length) = line(size, advice(is_limited(Resource::As), is_limited(Resource::Data)));
+    let (line, length) = line(size, MemoryLimit::of_this_process());
     // SAFETY: the bytes are initialised and borrowed.
     unsafe { libc::write(libc::STDERR_FILENO, ptr::from_ref(&line).cast(), length) };
 }
 
-fn line(size: Option<usize>, advice: &str) -> ([u8; LINE], usize) {
-    let mut line = Cursor::new([0; LINE]);
+fn line(size: Option<usize>, limit: MemoryLimit) -> ([u8; LINE], usize) {
+    let (mut line, advice) = (Cursor::new([0; LINE]), limit.advice());
     // Longer ones are cut.
     let _ = match size {
-        Some(size) => writeln!(line, "heapwright: out of memory: {size} bytes could not be allocated{advice}"),
-        None => writeln!(line, "heapwright: out of memory{advice}"),
+        Some(size) => writeln!(line, "heapwright: out of memory: {size} bytes could not be allocated: {advice}"),
+        None => writeln!(line, "heapwright: out of memory: {advice}"),
     };
     let length = line.position() as usize;
     (line.into_inner(), length)
-}
-
-fn is_limited(resource: Resource) -> bool {
-    getrlimit(resource).current.is_some()
-}
-
-/// Returns what to do about it, where limits on address space and on data are as given.
-fn advice(on_space: bool, on_data: bool) -> &'static str {
-    match (on_space, on_data) {
-        (true, true) => ": raise the limits `ulimit -v` and `ulimit -d`",
-        (true, false) => ": raise the limit on address space (`ulimit -v`)",
-        (false, true) => ": raise the limit on data (`ulimit -d`)",
-        (false, false) => "",
-    }
 }
 
 #[cfg(test)]
@@ -127,11 +113,11 @@ mod tests {
 
     #[test]
     fn the_longest_line_is_not_cut() {
-        for limits in [(true, true), (true, false), (false, true), (false, false)] {
-            let (bytes, length) = line(Some(usize::MAX), advice(limits.0, limits.1));
+        for limit in MemoryLimit::ALL {
+            let (bytes, length) = line(Some(usize::MAX), limit);
             assert!(bytes[..length].ends_with(b"\n"));
         }
-        let (bytes, length) = line(Some(40), advice(true, false));
+        let (bytes, length) = line(Some(40), MemoryLimit::Space);
         let expected = "heapwright: out of memory: 40 bytes could not be allocated: raise the limit on address space \
                         (`ulimit -v`)\n";
         assert_eq!(std::str::from_utf8(&bytes[..length]), Ok(expected));

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command};
 
 use signal_hook::low_level;
@@ -44,6 +45,12 @@ pub fn name_of(pid: u32) -> Option<OsString> {
     let mut name = fs::read(format!("/proc/{pid}/comm")).ok()?;
     name.pop_if(|last| *last == b'\n');
     Some(OsString::from_vec(name))
+}
+
+/// Returns why this process cannot read of any process, itself included, and what to do; `None` where it can.
+pub fn why_unlisted() -> Option<&'static str> {
+    const REASON: &str = "processes are read by /proc, and it is not mounted here: `mount -t proc proc /proc`";
+    (!Path::new("/proc/self/stat").exists()).then_some(REASON)
 }
 
 /// The length to which the system cuts the names of processes, in bytes.

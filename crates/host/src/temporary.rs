@@ -1,16 +1,19 @@
-//! Temporary files and folders, which are removed even when a signal ends this process.
+//! Temporary files and folders, which are removed even when a signal ends this process. Folders of a process that was
+//! killed are removed by the next one that makes some.
 
 use std::env;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
-use tempfile::TempDir;
+use tempfile::Builder;
 
 use crate::interruption;
+use crate::locked_folder::{LockedFolder, remove_abandoned};
 use crate::names::Shown;
 
 /// What to remove.
@@ -58,23 +61,37 @@ pub fn file() -> Result<File> {
         .with_context(|| format!("no temporary file can be created in {} ({OTHER})", place.shown()))
 }
 
+/// How the names of temporary folders begin.
+const PREFIX: &str = "heapwright-";
+
+/// Returns whether a name is that of a [`Folder`]: the prefix, a word, a number and a random text. The random texts of
+/// other temporary files have no hyphens.
+fn is_of_a_folder(name: &[u8]) -> bool {
+    let Some(rest) = name.strip_prefix(PREFIX.as_bytes()) else { return false };
+    let parts: Vec<&[u8]> = rest.split(|&byte| byte == b'-').collect();
+    let is_number = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+    matches!(parts[..], [word, number, random] if !word.is_empty() && is_number(number) && !random.is_empty())
+}
+
 /// A temporary folder, which is removed when this is dropped.
 pub struct Folder {
     // Fields are dropped in this order.
-    folder: TempDir,
+    folder: LockedFolder,
     _listed: Listed,
 }
 
 impl Folder {
     /// Creates a folder whose name begins with `heapwright-`, for `what`. Other users cannot read what lies in it.
+    /// Removes such folders of processes of this user that were killed.
     ///
     /// # Errors
     /// When there is no place or no space for it.
     pub fn new(what: &str) -> Result<Folder> {
-        let prefix = format!("heapwright-{what}-");
+        let prefix = format!("{PREFIX}{what}-{}-", process::id());
         let private = fs::Permissions::from_mode(0o700);
         let place = place()?;
-        let folder = tempfile::Builder::new().prefix(&prefix).permissions(private).tempdir_in(&place);
+        remove_abandoned(&place, is_of_a_folder);
+        let folder = LockedFolder::make(&place, Builder::new().prefix(&prefix).permissions(private));
         let folder =
             folder.with_context(|| format!("no temporary folder can be created in {} ({OTHER})", place.shown()))?;
         let listed = Listed::new(folder.path()).context("cannot listen for signals")?;
@@ -143,5 +160,19 @@ mod tests {
     fn folders_are_private() {
         let folder = Folder::new("test").unwrap();
         assert_eq!(fs::metadata(folder.path()).unwrap().mode() & 0o777, 0o700);
+        assert!(is_of_a_folder(folder.path().file_name().unwrap().as_encoded_bytes()));
+    }
+
+    #[test]
+    fn only_names_of_folders_that_are_locked_are_those_of_abandoned_ones() {
+        assert!(is_of_a_folder(b"heapwright-bench-4711-aB3xYz"));
+        let others: [&[u8]; 5] = [
+            b"heapwright-bench-aB3xYz",
+            b"heapwright-record-123456",
+            b"heapwright-1000",
+            b"heapwright-bench-4711-",
+            b"other-bench-4711-aB3xYz",
+        ];
+        others.iter().for_each(|name| assert!(!is_of_a_folder(name)));
     }
 }

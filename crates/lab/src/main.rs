@@ -6,6 +6,8 @@ mod import;
 mod real;
 mod replay;
 
+use std::env;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
@@ -43,10 +45,29 @@ static BEFORE_MAIN: extern "C" fn() = begin;
 
 /// Keeps output from being lost in `/dev/null`, which Rust's runtime opens where there is no standard output; and
 /// replays if this process was started for that: the heap under test has had no request before the first of the trace,
-/// as that of the recorded process.
+/// as that of the recorded process. Memory may be refused from here on, with the exit code of the command.
 extern "C" fn begin() {
     let_output_without_a_place_fail();
     child::serve_before_main(&heapwright_real::worker::JOB, &OWN);
+    OWN.begin();
+    out_of_memory::end_with(exit_code_of_a_failure(env::args_os().skip(1)));
+    OWN.end();
+}
+
+/// Returns the exit code of the command if it fails; its arguments need not be valid.
+fn exit_code_of_a_failure(arguments: impl Iterator<Item = OsString>) -> u8 {
+    let mut arguments = arguments.peekable();
+    // The one option that may precede the command.
+    while let Some(option) = arguments.next_if(|argument| argument.as_encoded_bytes().starts_with(b"--color")) {
+        arguments.next_if(|_| option == "--color");
+    }
+    let command = arguments.next().unwrap_or_default();
+    let runs_a_program = match command.to_str() {
+        Some("run" | "record") => true,
+        Some("watch") => arguments.skip_while(|argument| argument != "--").nth(1).is_some(),
+        _ => false,
+    };
+    if runs_a_program { heapwright_run::FAILED } else { FAILED }
 }
 
 /// Prints the help, the version or a usage error, and ends the process.
@@ -73,11 +94,6 @@ fn serve() -> ExitCode {
     out_of_memory::end_at_refusals_in_libraries(&OWN);
     let cli = cli::parse().unwrap_or_else(|error| end_with(&error));
     cli.color.write_global();
-    out_of_memory::end_with(match &cli.command {
-        Command::Run(_) | Command::Record(_) => heapwright_run::FAILED,
-        Command::Watch(arguments) if !arguments.program.is_empty() => heapwright_run::FAILED,
-        _ => FAILED,
-    });
     let outcome = match cli.command {
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -116,4 +132,28 @@ fn serve() -> ExitCode {
         heapwright_show::eprintln!("heapwright: {}", described(&error));
         ExitCode::from(FAILED)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_code_of_a_failure_is_that_of_the_command_before_its_arguments_are_parsed() {
+        for (words, code) in [
+            ("run -p first -- true", 125),
+            ("record ls", 125),
+            ("--color never run ls", 125),
+            ("--color=never record ls", 125),
+            ("--color run --color", 1),
+            ("watch --once -- ls", 125),
+            ("watch --once --pid 1", 1),
+            ("watch t.hwt --", 1),
+            ("compare -- run", 1),
+            ("", 1),
+        ] {
+            let arguments = words.split_whitespace().map(OsString::from);
+            assert_eq!(exit_code_of_a_failure(arguments), code, "{words}");
+        }
+    }
 }

@@ -141,18 +141,31 @@ fn what_cannot_be_read_is_a_failure() {
 
 #[test]
 fn a_proc_that_is_not_there_is_the_reason() {
-    let subject = Subject::start(&[]);
-    let mut command = Command::new("unshare");
-    command.args(["-rm", "sh", "-c", "mount -t tmpfs none /proc || exit 77; \"$@\"; echo code $?", "sh"]);
-    command.arg(common::heapwright().get_program()).args(["inspect", &subject.pid().to_string()]);
-    let Ok(output) = command.output() else { return };
-    if [Some(1), Some(77)].contains(&output.status.code()) {
-        eprintln!("passed over: nothing can be mounted here: {}", text(&output));
-        return;
+    /// The output of words of a command line where /proc is empty; `None` where nothing can be mounted.
+    fn without_proc(words: &[&str]) -> Option<Output> {
+        let mut command = Command::new("unshare");
+        command.args(["-rm", "sh", "-c", "mount -t tmpfs none /proc || exit 77; \"$@\"; echo code $?", "sh"]);
+        let output = command.arg(common::heapwright().get_program()).args(words).output().ok()?;
+        if [Some(1), Some(77)].contains(&output.status.code()) {
+            eprintln!("passed over: nothing can be mounted here: {}", text(&output));
+            return None;
+        }
+        Some(output)
     }
-    let expected =
-        "code 1\nheapwright: processes are read by /proc, and it is not mounted here: `mount -t proc proc /proc`\n";
-    assert_eq!(text(&output), expected);
+    let subject = Subject::start(&[]);
+    let pid = &subject.pid().to_string();
+    let why = "processes are read by /proc, and it is not mounted here: `mount -t proc proc /proc`\n";
+    for (words, what) in [
+        (&["inspect", pid][..], String::new()),
+        (&["watch", "--once", "--pid", pid], format!("process {pid} cannot be watched: ")),
+        (&["sites", "--every", "1", "--", "cat", "/dev/null"], "all stacks of cat lead nowhere: ".to_owned()),
+    ] {
+        let Some(output) = without_proc(words) else { return };
+        assert_eq!(text(&output), format!("code 1\nheapwright: {what}{why}"), "{words:?}");
+    }
+    // A program leaves the last state of its heap.
+    let Some(output) = without_proc(&["watch", "--once", "--", "sleep", "0.1"]) else { return };
+    assert!(text(&output).contains("live bytes"), "{}", text(&output));
 }
 
 /// Whenever the command ends, and by whatever signal, the process goes on.

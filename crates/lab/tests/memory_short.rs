@@ -85,6 +85,18 @@ fn a_command_without_memory_ends_with_one_line_and_the_exit_code_of_a_failure() 
     }
 }
 
+#[test]
+fn memory_that_is_refused_before_the_arguments_are_parsed_ends_a_command_with_its_own_exit_code() {
+    let folder = in_a_folder();
+    let least = least(folder.path(), "-v");
+    let outputs = (least - 4000..least).step_by(40).map(|kib| run(folder.path(), "-v", kib, "run -p first -- true"));
+    // Others ended before this command began, or after it has parsed its arguments.
+    let refused: Vec<Output> =
+        outputs.filter(|output| output.stderr.starts_with(b"heapwright: out of memory: ")).collect();
+    assert!(!refused.is_empty());
+    refused.iter().for_each(|output| ended_in_good_order(output, 125, "run"));
+}
+
 /// No thread has room for a stack of this length, in bytes.
 const ENDLESS: &str = "4611686018427387904";
 

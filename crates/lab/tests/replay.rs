@@ -82,10 +82,11 @@ fn sizes_and_durations_have_units_or_not() {
 #[test]
 fn simulations_run_under_limits_on_address_space_with_the_same_figures() {
     let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/lua.hwt");
-    let run = |limit: &str, words: &str| {
-        let script = format!("ulimit -v {limit} && exec \"$0\" {words}");
+    let run_under = |limit: &str, words: &str| {
+        let script = format!("ulimit {limit} && exec \"$0\" {words}");
         Command::new("sh").args(["-c", &script]).arg(assert_cmd::cargo_bin!("heapwright")).output().unwrap()
     };
+    let run = |limit: &str, words: &str| run_under(&format!("-v {limit}"), words);
     let figures = |limit: &str, command: &str| {
         let output = run(limit, &format!("{command} {trace} --json"));
         assert!(output.status.success(), "{command}, {limit} KiB: {}", String::from_utf8_lossy(&output.stderr));
@@ -107,9 +108,12 @@ fn simulations_run_under_limits_on_address_space_with_the_same_figures() {
     writer.finish().unwrap();
     let words = format!("replay -p first --json {}", path.display());
     assert!(run("unlimited", &words).status.success());
-    let output = run("2000000", &words);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && said.contains("(ulimit -v)"), "{said}");
+    // The limit that is set is named, and no other.
+    for (limit, named, other) in [("-v 2000000", "(`ulimit -v`)", "-d"), ("-d 2000000", "(`ulimit -d`)", "-v")] {
+        let output = run_under(limit, &words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains(named) && !said.contains(other), "{said}");
+    }
 }
 
 #[test]

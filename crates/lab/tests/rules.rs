@@ -173,8 +173,12 @@ fn rules_that_contradict_are_refused_with_what_to_do() {
         file.to_str().unwrap().to_owned()
     };
     let (bad, twice) = (written("bad.rules", "header=x\n"), written("twice.rules", "granule=4\ngranule=8\n"));
+    let short = written("short.rules", "# a pool\nheader=16\nlimit=30\nzero=null\n");
     for (code, arguments, message) in [
-        (2, &["--rules", "report001"][..], "these rules have a fixed region: give its length, as in --region 64KiB"),
+        (2, &["--rules", &short][..], "short.rules: line 3: the heap is too short: the least that holds a block is 32"),
+        (2, &["--rules", &short, "--header", "32"], "error: the heap is too short: the least that holds"),
+        (0, &["--rules", &short, "--limit", "64MiB"], ""),
+        (2, &["--rules", "report001"], "these rules have a fixed region: give its length, as in --region 64KiB"),
         (2, &["--rules", "report002", "-p", "best"], "these rules belong to the policy buddy: leave out --policy"),
         (125, &["--rules", "report009"], "--rules report009: no such file, and no set of rules: there are report000,"),
         (2, &["--granule", "8", "-p", "cached"], "cached has no rules to choose: give a policy, as in --policy first"),

@@ -292,13 +292,17 @@ fn a_recording_that_ended_early_is_called_incomplete() {
     assert!(said(&["diff"], &[&whole, &cut]).ends_with(&expected));
     // What cannot be judged fails, as in `compare`: a job of a CI that was cut short is not a good one.
     let of_snapshot = "snapshot.hwt is a snapshot, which knows only what is held\n";
-    let cases: [(&str, &Path, &Path, &str); 9] = [
+    let cases: [(&str, &Path, &Path, &str); 12] = [
         ("leaked > 1GiB", &whole, &whole, ""),
         ("leaked > 1GiB", &whole, &cut, "cannot be judged: cut.hwt is incomplete\n"),
         ("calls > 0", &whole, &cut, "` holds: "),
         ("calls > 1GiB", &cut, &whole, ""),
         ("calls > +1GiB", &cut, &whole, ""),
         ("calls > +0", &cut, &whole, "cannot be judged: cut.hwt is incomplete\n"),
+        // What is never freed in a part may be freed in the rest.
+        ("leaked > 0", &whole, &cut, "cannot be judged: cut.hwt is incomplete\n"),
+        ("leaked > +1GiB", &cut, &whole, "cannot be judged: cut.hwt is incomplete\n"),
+        ("rounding > 1.5x", &cut, &whole, "cannot be judged: cut.hwt is incomplete\n"),
         ("leaked > 1GiB", &whole, &snapshot, of_snapshot),
         ("calls > +1GiB", &snapshot, &whole, of_snapshot),
         ("peak > 1GiB", &snapshot, &snapshot, ""),

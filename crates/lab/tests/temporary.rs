@@ -4,7 +4,9 @@ mod common;
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use common::heapwright;
 use tempfile::TempDir;
@@ -101,6 +103,44 @@ fn a_folder_that_the_program_fills_is_a_failure() {
     assert!(last.starts_with("heapwright: the statistics of bash in SMALL/heapwright-run-"), "{said}");
     assert!(last.ends_with(": make room there, or name another directory by TMPDIR"), "{said}");
     assert!(!said.contains("LD_PRELOAD"), "{said}");
+}
+
+#[test]
+fn what_a_killed_command_left_is_removed_by_the_next_one_and_what_is_in_use_is_not() {
+    let folder = TempDir::new().unwrap();
+    let folders = || {
+        let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = names.map(|name| name.into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| name.starts_with("heapwright-run-")).collect();
+        names.sort();
+        names
+    };
+    let start = |seconds: &str| {
+        let before = folders().len();
+        let mut command = heapwright();
+        command.args(["run", "--", "sleep", seconds]).env("TMPDIR", folder.path()).stderr(Stdio::null());
+        let child = command.spawn().unwrap();
+        let start = Instant::now();
+        while folders().len() == before {
+            assert!(start.elapsed() < Duration::from_secs(60), "it made no folder");
+            sleep(Duration::from_millis(5));
+        }
+        child
+    };
+    let mut killed = start("1");
+    let left = folders();
+    let mut used = start("60");
+    let in_use: Vec<String> = folders().into_iter().filter(|name| !left.contains(name)).collect();
+    assert!(left.iter().all(|name| folders().contains(name)), "it is in use, too");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let mut next = heapwright();
+    assert!(next.args(["run", "--", "true"]).env("TMPDIR", folder.path()).output().unwrap().status.success());
+    assert_eq!(folders(), in_use);
+    // SAFETY: kill has no preconditions; the process is one that this test has started.
+    unsafe { libc::kill(used.id() as i32, libc::SIGTERM) };
+    used.wait().unwrap();
+    assert_eq!(folders(), Vec::<String>::new());
 }
 
 /// As after a change of the user, or in a container.

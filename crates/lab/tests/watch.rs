@@ -352,6 +352,27 @@ fn a_program_that_ends_before_its_heap_is_seen_gives_its_exit_code() {
 }
 
 #[test]
+fn a_program_that_cannot_be_watched_gives_its_exit_code_and_the_reason_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let fixed = compiled(folder.path(), "fixed", "int main(void) { return 3; }", &["-static"]);
+    let fixed = fixed.to_str().unwrap();
+    // `env` itself has a heap for a moment.
+    let long = ["env", "-i", "sh", "-c", "sleep 2; exit 4"];
+    let without = "no heap to show of env: it was started without LD_PRELOAD (env -i and sudo do this)";
+    for (program, code, reason) in
+        [(&[fixed][..], 3, "no heap to show: "), (&[fixed], 3, "is statically linked"), (&long, 4, without)]
+    {
+        for form in [&["--once", "--after", "0.5", "--"][..], &["--once", "--after", "0.5", "--json", "--"]] {
+            let output = watch(&[form, program].concat());
+            let why = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{program:?}: {why}");
+            assert!(output.stdout.is_empty() && why.contains(reason), "{program:?}: {why}");
+            assert_eq!(why.lines().count(), 1, "{program:?}: {why}");
+        }
+    }
+}
+
+#[test]
 fn a_reader_that_ends_first_leaves_no_program_behind() {
     for json in [&[][..], &["--json"]] {
         let words = [&["watch", "--once", "--after", "0"], json, &["--", "sleep", "0.7"]].concat();

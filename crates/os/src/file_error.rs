@@ -4,6 +4,7 @@ use core::ffi::CStr;
 use core::fmt;
 
 use crate::errno::errno;
+use crate::limits::MemoryLimit;
 
 /// The reason for which the system refused an operation on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,8 +83,8 @@ impl fmt::Display for FileError {
             FileError::NoSpace => "the file system is full, or the user's quota is used up",
             FileError::TooLong => "longer than the limit on file sizes allows (`ulimit -f`, or the file system's own)",
             FileError::NoMemory => {
-                "the system is short of memory or address space, or a limit of the process on them is reached \
-                 (`ulimit -v`)"
+                let advice = MemoryLimit::of_this_process().advice();
+                return write!(f, "the system is short of memory or address space, or a limit is reached: {advice}");
             }
             FileError::NoDescriptors => {
                 "the system is short of file descriptors, or the process's limit on them is reached (`ulimit -n`)"

@@ -14,7 +14,8 @@
 //! - [`read_foreign`]: the memory of another process. [`each_mapping`]: the mappings of this one. [`object_at`],
 //!   [`each_code`]: the program and its libraries.
 //! - [`own_usage`], [`usage_of`]: memory, page faults and processor time of a process.
-//! - [`MemoryGroups`]: the memory limits of control groups. [`start_background`]: a thread of the library's own.
+//! - [`MemoryGroups`]: the memory limits of control groups. [`MemoryLimit`]: those of a process, in words.
+//! - [`start_background`]: a thread of the library's own.
 //! - [`export_dlopen`]: libraries loaded later call the same malloc. [`export_reallocarray`]: ends in the program's.
 //! - [`here`], [`copy_stack`]: the calling thread's registers and stack, to be unwound elsewhere.
 //! - [`at_fork`], [`Output`], [`Line`], [`variable`], [`secret_word`]: the process, for a library that replaces
@@ -41,6 +42,7 @@ mod groups;
 mod huge_pages;
 mod identity;
 mod interposed;
+mod limits;
 #[doc(hidden)]
 pub mod loading;
 mod lock;
@@ -87,6 +89,7 @@ pub use huge_pages::{
     HUGE_PAGE, back_by_huge_page, forbid_huge_pages, huge_page_size, split_all_huge_pages, split_some_huge_pages,
 };
 pub use identity::{Deaths, Identity, Life, Numbers, life, pid_namespace};
+pub use limits::MemoryLimit;
 pub use loading::find_next_dlopen;
 pub use lock::{ForkPass, Lock, Locked, sleep_while, wake_one};
 pub use mappings::{Mapping, each_mapping};

@@ -15,6 +15,8 @@ use super::summary;
 pub struct Source {
     /// The path of the trace.
     pub trace: PathBuf,
+    /// Why every stack of the program leads nowhere, if the system is the reason.
+    pub why_no_stacks: Option<&'static str>,
     /// The folder of a trace that is not to be kept.
     _folder: Option<Folder>,
 }
@@ -27,7 +29,7 @@ impl Source {
     /// When the program cannot be recorded, or requests no memory.
     pub fn of(trace: Option<&Path>, program: &[OsString], choose: impl FnOnce(&mut Options)) -> Result<Source> {
         match trace {
-            Some(trace) => Ok(Source { trace: trace.to_owned(), _folder: None }),
+            Some(trace) => Ok(Source { trace: trace.to_owned(), why_no_stacks: None, _folder: None }),
             None => Source::recorded(program, choose),
         }
     }
@@ -51,7 +53,7 @@ impl Source {
         } else if main.figures.events() == 0 {
             return Err(no_requests(program, &options));
         }
-        Ok(Source { trace: main.path.clone(), _folder: Some(folder) })
+        Ok(Source { trace: main.path.clone(), why_no_stacks: summary::why_no_stacks(main), _folder: Some(folder) })
     }
 }
 

@@ -6,7 +6,7 @@ use std::{io, iter};
 
 use heapwright_host::descriptors::described;
 use heapwright_host::names::Shown;
-use heapwright_host::process::is_timeout;
+use heapwright_host::process::{is_timeout, why_unlisted};
 use heapwright_host::temporary;
 use heapwright_os::FileError;
 use heapwright_trace::{Event, Reader, WriteError};
@@ -43,6 +43,7 @@ pub fn print(recording: &Recording) {
     let whole = used.chain(whose(recording)).chain(few_calls(recording)).chain(recording.without_calls());
     whole.for_each(|line| eprintln!("heapwright: {line}"));
     let remarks = failures(recorded).into_iter().chain(recorded.iter().flat_map(remarks)).chain(inherited(recorded));
+    let remarks = remarks.chain(recorded.iter().find_map(why_no_stacks).map(str::to_owned));
     let remarks: Vec<String> = remarks.collect();
     remarks.iter().take(LISTED).for_each(|remark| eprintln!("heapwright: {remark}"));
     if let Some(more) = remarks.len().checked_sub(LISTED).filter(|&more| more > 0) {
@@ -258,6 +259,12 @@ fn of_sites(who: &str, sampled: Sampled) -> Option<String> {
         }
     };
     Some(format!("of {} requests of {who} that were chosen for their sites, {missing}", number::grouped(requests)))
+}
+
+/// Returns why every stack of a process leads nowhere, if the system is the reason.
+pub fn why_no_stacks(one: &Recorded) -> Option<&'static str> {
+    let has_none = one.sampled.is_some_and(|sampled| sampled.sites == 0 && sampled.unclear > 0);
+    has_none.then(why_unlisted).flatten()
 }
 
 /// Describes the end of a recording at the limit of its trace.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+use heapwright_os::MemoryLimit;
 use heapwright_placement::RulesError;
 use heapwright_trace::ReadError;
 
@@ -12,7 +13,7 @@ use heapwright_trace::ReadError;
 pub enum ReplayError {
     /// The rules or the capacity of the heap are invalid.
     Rules(RulesError),
-    /// The system has no address space for the metadata of the heap.
+    /// The system refused memory for the metadata of the heap.
     NoRoom {
         /// The requested bytes.
         bytes: usize,
@@ -30,11 +31,8 @@ impl fmt::Display for ReplayError {
         match self {
             ReplayError::Rules(error) => write!(f, "invalid heap: {error}"),
             ReplayError::NoRoom { bytes } => {
-                write!(
-                    f,
-                    "no address space for the metadata of so long a heap ({bytes} bytes for the longest): raise the \
-                     limit on address space (ulimit -v)"
-                )
+                let advice = MemoryLimit::of_this_process().advice();
+                write!(f, "no memory for the metadata of so long a heap ({bytes} bytes for the longest): {advice}")
             }
             ReplayError::NoThread(_) => f.write_str("cannot start a thread for the replay"),
             ReplayError::Trace(error) => error.fmt(f),

@@ -9,7 +9,7 @@ use crate::{Invalid, NAMES, Only, RuleSet, Zero, named};
 /// What is wrong with a text of rules, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextError<'t> {
-    /// The line, from 1.
+    /// The line, from 1; of rules that are wrong together, the first one from which on they are.
     pub line: usize,
     /// The item as it was written; empty if all of them together are wrong.
     pub item: &'t str,
@@ -85,8 +85,22 @@ impl RuleSet {
         let set = RuleSet::read(text, base)?;
         match set.validate() {
             Ok(()) => Ok(set),
-            Err(invalid) => Err(TextError { line: 1, item: "", reason: Reason::Invalid(invalid) }),
+            Err(invalid) => Err(RuleSet::conflict(text, base, invalid)),
         }
+    }
+
+    /// Returns the error for rules that are `invalid` together, with the first line from which on they are.
+    fn conflict(text: &str, base: RuleSet, invalid: Invalid) -> TextError<'_> {
+        let (mut line, mut was_invalid) = (1, false);
+        // Each item was read before.
+        let _ = RuleSet::read_each(text, base, |at, set| {
+            let is_invalid = set.validate() == Err(invalid);
+            if is_invalid && !was_invalid {
+                line = at;
+            }
+            was_invalid = is_invalid;
+        });
+        TextError { line, item: "", reason: Reason::Invalid(invalid) }
     }
 
     /// As [`RuleSet::from_text`], without the check that the rules are valid together: more may follow.
@@ -94,11 +108,17 @@ impl RuleSet {
     /// # Errors
     /// The first item that is wrong.
     pub fn read(text: &str, base: RuleSet) -> Result<RuleSet, TextError<'_>> {
+        RuleSet::read_each(text, base, |_, _| ())
+    }
+
+    /// As [`RuleSet::read`], and passes the rules as they are behind each item, with its line, to `visit`.
+    fn read_each(text: &str, base: RuleSet, mut visit: impl FnMut(usize, &RuleSet)) -> Result<RuleSet, TextError<'_>> {
         let (mut set, mut named) = (base, [false; KEYS.len()]);
-        for (at, line) in text.lines().enumerate() {
-            let rules = line.split('#').next().unwrap_or_default();
+        for (line, rules) in (1..).zip(text.lines()) {
+            let rules = rules.split('#').next().unwrap_or_default();
             for item in rules.split(',').map(str::trim).filter(|item| !item.is_empty()) {
-                set.take(item, &mut named).map_err(|reason| TextError { line: at + 1, item, reason })?;
+                set.take(item, &mut named).map_err(|reason| TextError { line, item, reason })?;
+                visit(line, &set);
             }
         }
         Ok(set)
@@ -289,6 +309,22 @@ mod tests {
             ),
         ] {
             assert_eq!(RuleSet::from_text(text, RuleSet::USUAL).unwrap_err().to_string(), message, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_conflict_is_on_the_line_from_which_on_the_rules_are_invalid_together() {
+        for (text, line) in [
+            ("granule=32\nzero=null\n\nlimit=20\nleast=4", 4),
+            ("limit=20\n# longer\ngranule=32", 3),
+            ("growth=fixed\nheader=16\nlimit=8\nleast=4", 3),
+            ("header=32\ngranule=64, least=4\nzero=null", 2),
+            ("header=8\ngranule=8\nalign=24\nleast=2", 3),
+            ("header=8\nreport001\nleast=4", 2),
+        ] {
+            let error = RuleSet::from_text(text, RuleSet::USUAL).unwrap_err();
+            assert!(matches!(error.reason, Reason::Invalid(_)), "{text}: {error}");
+            assert_eq!(error.line, line, "{text}: {error}");
         }
     }
 

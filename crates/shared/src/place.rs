@@ -67,12 +67,12 @@ impl Place {
     }
 }
 
-/// The path. Control characters are escaped: a terminal would obey them. So are bytes that are no UTF-8: different
-/// paths look different.
+/// The path. Control characters are escaped: a terminal would obey them. So are bytes that are no UTF-8, and the
+/// backslash: different paths look different.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.path.to_bytes().utf8_chunks().try_for_each(|chunk| {
-            chunk.valid().chars().try_for_each(|character| match character.is_control() {
+            chunk.valid().chars().try_for_each(|character| match character.is_control() || character == '\\' {
                 true => character.escape_debug().fmt(f),
                 false => f.write_char(character),
             })?;

@@ -26,6 +26,10 @@ fn names() {
     assert_eq!(odd.to_string(), "/dev/shm/a\\u{1b}[2J\\nb 'é'", "control characters are escaped");
     let bytes = Place::new(OsStr::from_bytes(b"a\xff\xc3b")).unwrap();
     assert_eq!(bytes.to_string(), "/dev/shm/a\\xff\\xc3b", "and what is no UTF-8");
+    let [one, other] =
+        [b"a\xff\\xfe".as_slice(), b"a\\xff\xfe"].map(|name| Place::new(OsStr::from_bytes(name)).unwrap());
+    assert_eq!(one.to_string(), "/dev/shm/a\\xff\\\\xfe", "and the backslash, so that different paths look different");
+    assert_ne!(one.to_string(), other.to_string());
     let missing = Place::new("/nowhere/at/all").unwrap();
     assert_eq!(SharedHeap::open(&missing).unwrap_err(), Error::NotFound { place: missing.clone() });
     assert_eq!(SharedHeap::create(&missing, &Settings::default()).unwrap_err(), Error::NoDirectory { place: missing });

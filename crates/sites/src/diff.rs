@@ -38,7 +38,8 @@ Rows are matched by the names of their functions, so that another build can be c
 totals of all blocks: peak (or held), leaked, temporary, calls, churn, rounding. A limit is a value (2GiB), a growth
 (+1MiB, +5%) or a ratio (1.1x).
 
-Exit code: 0; 1 when a condition holds, or a trace cannot be read or has no call sites.";
+Exit code: 0; 1 when a condition holds or cannot be judged (of an incomplete recording, for example), or a
+trace cannot be read or has no call sites.";
 
 /// Arguments of `diff`.
 #[derive(Args)]
@@ -125,10 +126,11 @@ fn failure(condition: &Condition, before: &Analysis, after: &Analysis) -> Option
         }
     };
     let holds = condition.holds(&before.ledger.total, &after.ledger.total);
-    // What a part has is less than the whole: a growth over it may be none.
-    let is_growth_over_part = holds.is_some() && condition.is_relative();
-    let doubt = unknown(after, holds.is_none());
-    doubt.or_else(|| condition.is_relative().then(|| unknown(before, is_growth_over_part)).flatten()).or(holds)
+    // Where a part has at most what the whole has, an excess stays one, and a growth over a part may be none.
+    let may_shrink = !condition.measure().only_grows();
+    let doubt = unknown(after, may_shrink || holds.is_none());
+    let doubt_of_growth = || unknown(before, may_shrink || holds.is_some());
+    doubt.or_else(|| condition.is_relative().then(doubt_of_growth).flatten()).or(holds)
 }
 
 impl Comparison {
@@ -349,7 +351,7 @@ struct Json<'a> {
     before: Recording<'a>,
     after: Recording<'a>,
     results: Vec<JsonChange>,
-    /// The conditions that hold.
+    /// The conditions that hold, or cannot be judged.
     failures: &'a [String],
 }
 

@@ -27,8 +27,9 @@ mod tree;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use heapwright_host::files::ensure_rereadable;
+use heapwright_host::names::Shown;
 use heapwright_recording::Printed;
 use heapwright_recording::source::Source;
 use heapwright_show::number;
@@ -64,7 +65,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let kept = if arguments.all_frames { Kept::All } else { Kept::Callers };
     let query = Query { moment: arguments.at, split: arguments.group.split(), kept };
-    let mut analysis = Analysis::read(&source.trace, query)?;
+    let mut analysis = match (Analysis::read(&source.trace, query), source.why_no_stacks) {
+        (Err(_), Some(why)) => bail!("all stacks of {} lead nowhere: {why}", arguments.program[0].shown()),
+        (read, _) => read?,
+    };
     if arguments.by == Measure::Pinned {
         if query.split != Split::Nothing {
             usage::refuse("pinned holes are those of call sites: `--group thread` and `size` have none");

@@ -161,6 +161,12 @@ impl Measure {
         !matches!(self, Measure::Temporary | Measure::Calls)
     }
 
+    /// Returns whether the value of a part of a recording is at most that of the whole. It need not be where blocks
+    /// count that may still be freed, or those of the peak, which may be another one.
+    pub const fn only_grows(self) -> bool {
+        matches!(self, Measure::Held | Measure::Temporary | Measure::Calls | Measure::Churn)
+    }
+
     /// Returns the value of a tally.
     pub const fn of(self, tally: &Tally) -> u64 {
         match self {

@@ -40,6 +40,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use self::live::{End, Live};
+use self::location::Unseen;
 use self::program::{Output, Plan, Program, Session};
 use self::sample::Sample;
 use self::terminal::Terminal;
@@ -47,6 +48,7 @@ use heapwright_allocators::policy;
 use heapwright_allocators::rules::{self, RuleArguments};
 use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::names::Shown;
+use heapwright_host::process::why_unlisted;
 use heapwright_rules::RuleSet;
 use heapwright_run::launch::{self, Forwarded};
 use heapwright_run::{failed, program as file};
@@ -165,7 +167,8 @@ fn watch_process(arguments: &Arguments, pid: u32) -> Result<ExitCode> {
     let mut live = Live::of_process(pid);
     live.look();
     if let Some(unseen) = live.family.shown().unseen {
-        bail!("process {pid} cannot be watched: {unseen}");
+        let why = why_unlisted().map_or_else(|| unseen.to_string(), str::to_owned);
+        bail!("process {pid} cannot be watched: {why}");
     }
     if arguments.once {
         print(arguments, &live, sampled(&live)?).map_err(|error| failure(&error))?;
@@ -254,28 +257,30 @@ fn look_once(arguments: &Arguments, mut live: Live, signals: &mut Forwarded) -> 
     }
     let printed = match sampled(&live) {
         Ok(sample) => print(arguments, &live, sample),
-        Err(error) => return unseen(arguments, live, signals, error),
+        Err(error) => {
+            heapwright_show::eprintln!("heapwright: no heap to show{}", why_unseen(arguments, &live, &error));
+            Ok(())
+        }
     };
     let end = end_of(arguments, live, signals);
     // A closed pipe ends this command here, and not before the program.
     printed.map(|()| end).map_err(|error| failure(&error).into())
 }
 
-/// Waits for the end of a program whose heap was not seen. If it ended by itself before that, its exit code counts.
-fn unseen(arguments: &Arguments, live: Live, signals: &mut Forwarded, error: Error) -> Result<End> {
-    let (name, is_over) = (arguments.program[0].shown(), live.is_over());
-    let end = end_of(arguments, live, signals);
-    if let Some(obstacle) = file::obstacle_of(&arguments.program[0]) {
-        bail!("no heap to show: {obstacle}");
+/// Returns of which program the heap was not seen, and why; to be put behind what that means.
+fn why_unseen(arguments: &Arguments, live: &Live, error: &Error) -> String {
+    let name = &arguments.program[0];
+    if let Some(obstacle) = file::obstacle_of(name) {
+        return format!(": {obstacle}");
     }
-    if !is_over {
-        return Err(error.context(format!("no heap to show of {name}")));
-    }
-    heapwright_show::eprintln!(
-        "heapwright: no heap to show of {name}: it ended before its heap was seen, and without its exit handlers (as \
-         _exit and signals do)"
-    );
-    Ok(end)
+    let why = match live.family.shown().unseen {
+        _ if live.is_over() => {
+            "it ended before its heap was seen, and without its exit handlers (as _exit and signals do)"
+        }
+        Some(Unseen::NoHeap) => "it was started without LD_PRELOAD (env -i and sudo do this)",
+        _ => return format!(" of {}: {error}", name.shown()),
+    };
+    format!(" of {}: {why}", name.shown())
 }
 
 /// Leaves the program or waits for its end, as the arguments say.

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
 use super::printable;
+use crate::process::why_unlisted;
 
 /// Bit of a process's flags: it is a thread of the kernel.
 const OF_KERNEL: u64 = 0x0020_0000;
@@ -61,8 +62,8 @@ pub(super) fn reader_of(pid: u32) -> Result<u32> {
 
 /// Returns why /proc does not have process `pid`.
 fn not_listed(pid: u32) -> Error {
-    if Task::read("/proc/self/stat").is_none() {
-        return anyhow!("processes are read by /proc, and it is not mounted here: `mount -t proc proc /proc`");
+    if let Some(reason) = why_unlisted() {
+        return Error::msg(reason);
     }
     let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
     match raw.map(test_kill_process) {
