@@ -146,8 +146,8 @@ fn print_all(found: &[Found], arguments: &Arguments) {
     }
     heapwright_show::print!("{table}");
     heapwright_show::println!(
-        "\n`{0} in {1}`: {0} calls in a region of {1} units are the fewest, of up to {calls} calls and {region} units.\n\
-         To see the calls: `heapwright counterexample FAILS SERVES`.",
+        "\n`{0} in {1}`: {0} calls in a region of {1} units are the fewest, of up to {calls} calls and {region} \
+         units.\nTo see the calls: `heapwright counterexample FAILS SERVES`.",
         example.steps.len(),
         example.region
     );

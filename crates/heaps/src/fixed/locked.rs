@@ -93,8 +93,8 @@ impl<P: Policy> Default for LockedHeap<P> {
 
 /// A [`FixedHeap`] in `N` bytes of its own, behind a spin lock, created at the first allocation by the rules of
 /// [`COMPACT`](crate::COMPACT): a whole allocator in one `static`, which takes no room in the program's file. As for
-/// [`LockedHeap`], not for interrupt handlers, nor for the child of a `fork` that was made while another thread held the
-/// lock, which waits for ever. If `N` bytes are too few for a heap, every allocation fails.
+/// [`LockedHeap`], not for interrupt handlers, nor for the child of a `fork` that was made while another thread held
+/// the lock: it waits for ever. If `N` bytes are too few for a heap, every allocation fails.
 ///
 /// ```
 /// use heapwright::{BestFit, StaticHeap};
