@@ -640,6 +640,21 @@ fn operators_of_a_library_that_has_a_malloc_too_are_reported_as_missed() {
     assert_eq!(recorded("heard", &[&apart, &malloc]), (1, 1, false));
 }
 
+/// The linker frees the text of its last error with the next look for a symbol.
+#[test]
+fn a_child_of_a_program_that_looked_for_a_symbol_in_vain_is_recorded_and_has_its_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdlib.h>\n#include <sys/wait.h>\n\
+        #include <unistd.h>\nint main(void) {\n  if (dlsym(RTLD_DEFAULT, \"no_such_function\")) return 1;\n\
+        pid_t child = fork();\n  int status;\n\
+        if (child == 0) { alarm(30); free(malloc(710)); _exit(!dlerror()); }\n\
+        return waitpid(child, &status, 0) != child || status != 0; }";
+    let program = compiled(folder.path(), "vain", source, &["-O1", "-fno-builtin"]);
+    let output = record(&folder.path().join("t.hwt")).arg(program).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(others(&folder).iter().map(|child| child.count(710)).sum::<usize>(), 1, "{}", stderr(&output));
+}
+
 #[test]
 fn objects_hidden_by_pythons_allocator_are_reported() {
     let python = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();

@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 use core::mem::transmute;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
 use heapwright_os::{are_in_one_object, next_symbol, operator_new};
 
@@ -55,10 +55,23 @@ fn detect() -> bool {
     is_its_own
 }
 
+/// See [`misses_operators`].
+static MISSES_OPERATORS: AtomicBool = AtomicBool::new(false);
+
+/// Determines [`misses_operators`], once for the program and the children that it forks. Called without the lock of the
+/// recording: the linker takes one of its own, and frees the text of its last error. That text is the program's, which
+/// is not past its beginning here, as a rule, and has none.
+pub(crate) fn look_for_operators() {
+    static IS_DONE: AtomicBool = AtomicBool::new(false);
+    if !IS_DONE.swap(true, Ordering::Relaxed) {
+        MISSES_OPERATORS.store(are_in_one_object(operator_new(), next_symbol(c"malloc")), Ordering::Relaxed);
+    }
+}
+
 /// Whether `operator new` of C++ is of the library whose malloc the program would call without the recorder, as with
 /// tcmalloc, jemalloc and mimalloc. It does not call the functions of the recorder then.
-pub(crate) fn has_operators_of_its_malloc() -> bool {
-    are_in_one_object(operator_new(), next_symbol(c"malloc"))
+pub(crate) fn misses_operators() -> bool {
+    MISSES_OPERATORS.load(Ordering::Relaxed)
 }
 
 /// The type of `memalign` and `aligned_alloc`.

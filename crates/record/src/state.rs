@@ -398,6 +398,7 @@ fn write(recording: &mut Recording, own: Option<NonNull<Buffer>>, record: Packed
 fn begin() {
     register_fork_handlers();
     python::find();
+    glibc::look_for_operators();
     let Some(mut state) = lock_state() else { return };
     if let State::New(origin) = *state {
         open_into(&mut state, origin);
@@ -426,7 +427,7 @@ fn open(origin: Origin) -> State {
             system::attach(recording.header());
             timing::attach(recording.header());
             usage::begin(recording.header());
-            if glibc::has_operators_of_its_malloc() {
+            if glibc::misses_operators() {
                 recording.header().note_missed_operators();
             }
             detail::attach(recording.paths());
