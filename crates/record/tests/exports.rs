@@ -13,10 +13,11 @@ const FAMILY: &str = "
 /// The functions by which a program marks what is recorded of it.
 const MARKS: &str = "heapwright_record_begin heapwright_record_end";
 
-/// The beginnings of names that may be missing.
-const WEAK: [&str; 7] = [
+/// The beginnings of names that may be missing. Of `operator new` (`_Znwm`) the address alone is read.
+const WEAK: [&str; 8] = [
     "_IO_list_",
     "_ITM_",
+    "_Znwm",
     "__cxa_finalize",
     "__gmon_start__",
     "__libc_single_threaded",
