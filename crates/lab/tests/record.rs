@@ -610,52 +610,6 @@ fn a_malloc_in_front_of_glibcs_is_recorded_and_asked_how_long_its_blocks_are() {
 }
 
 #[test]
-fn operators_of_a_library_that_has_a_malloc_too_are_reported_as_missed() {
-    let folder = tempfile::tempdir().unwrap();
-    let library = |name: &str, more: &str| {
-        let malloc = "void *malloc(unsigned long size) { return __libc_malloc(size); }\n";
-        let flags = ["-O1", "-fno-builtin", "-shared", "-fPIC", "-w"];
-        compiled(folder.path(), name, &format!("void *__libc_malloc(unsigned long);\n{malloc}{more}"), &flags)
-    };
-    let operator = "void *_Znwm(unsigned long size) { return __libc_malloc(size); }\n";
-    let source = "void *_Znwm(unsigned long);\nvoid *malloc(unsigned long);\nvoid free(void *);\n\
-        int main(void) { free(_Znwm(700)); free(malloc(701)); return 0; }";
-    let recorded = |name: &str, libraries: &[&PathBuf]| {
-        let libraries = libraries.iter().map(|library| library.to_str().unwrap());
-        let flags: Vec<&str> =
-            ["-O1", "-fno-builtin", "-w", "-Wl,--no-as-needed"].into_iter().chain(libraries).collect();
-        let program = compiled(folder.path(), name, source, &flags);
-        let path = folder.path().join("t.hwt");
-        let output = record(&path).arg(program).output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        (Trace::at(&path).count(700), Trace::at(&path).count(701), stderr(&output).contains("`operator new`"))
-    };
-    let both = library("both.so", operator);
-    assert_eq!(recorded("missed", &[&both]), (0, 1, true));
-    // As of libstdc++: the operator is of another library, and calls malloc.
-    let (malloc, apart) = (library("malloc.so", ""), folder.path().join("apart.so"));
-    let operator = operator.replace("__libc_malloc", "malloc");
-    let source = format!("void *malloc(unsigned long);\n{operator}");
-    compiled(folder.path(), "apart.so", &source, &["-O1", "-fno-builtin", "-shared", "-fPIC", "-w"]);
-    assert_eq!(recorded("heard", &[&apart, &malloc]), (1, 1, false));
-}
-
-/// The linker frees the text of its last error with the next look for a symbol.
-#[test]
-fn a_child_of_a_program_that_looked_for_a_symbol_in_vain_is_recorded_and_has_its_error() {
-    let folder = tempfile::tempdir().unwrap();
-    let source = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdlib.h>\n#include <sys/wait.h>\n\
-        #include <unistd.h>\nint main(void) {\n  if (dlsym(RTLD_DEFAULT, \"no_such_function\")) return 1;\n\
-        pid_t child = fork();\n  int status;\n\
-        if (child == 0) { alarm(30); free(malloc(710)); _exit(!dlerror()); }\n\
-        return waitpid(child, &status, 0) != child || status != 0; }";
-    let program = compiled(folder.path(), "vain", source, &["-O1", "-fno-builtin"]);
-    let output = record(&folder.path().join("t.hwt")).arg(program).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert_eq!(others(&folder).iter().map(|child| child.count(710)).sum::<usize>(), 1, "{}", stderr(&output));
-}
-
-#[test]
 fn objects_hidden_by_pythons_allocator_are_reported() {
     let python = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
     let Some(python) = python.ok().filter(|output| output.status.success()) else { return };
