@@ -1,5 +1,5 @@
-//! Folders that are locked while the command that made them lives, so that the next command can remove those of commands
-//! that were killed.
+//! Folders that are locked while the command that made them lives, so that the next command can remove those of
+//! commands that were killed.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
