@@ -76,4 +76,19 @@ mod tests {
         process.wait().unwrap();
         assert!(!left[0].lives(folder.path()) && Left::all(folder.path()).is_empty());
     }
+
+    #[test]
+    fn variables_that_begin_or_end_otherwise_are_others() {
+        let folder = Path::new("/tmp/streams");
+        let mut start = Command::new("cat");
+        start.env_clear().env(format!("X{RECORD}"), folder).env(RECORD, folder.join("more"));
+        let mut process = start.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // Until it executes its program, it has this process's environment.
+        while !is_recorded(process.id(), &folder.join("more")) {
+            std::thread::yield_now();
+        }
+        assert!(!is_recorded(process.id(), folder));
+        drop(process.stdin.take());
+        process.wait().unwrap();
+    }
 }
