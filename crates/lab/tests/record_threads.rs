@@ -157,5 +157,6 @@ fn a_program_whose_first_thread_has_ended_has_sites_and_memory() {
     let mut reader = Reader::new(File::open(trace).unwrap()).unwrap();
     while reader.next_event().unwrap().is_some() {}
     let peak = Totals::of(reader.about()).peak_anonymous;
-    assert!(peak >= Some(64 << 20), "{peak:?}: {said}");
+    // What the program has without a call is seen from outside.
+    assert!(peak >= Some((64 + 128) << 20), "{peak:?}: {said}");
 }

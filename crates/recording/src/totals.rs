@@ -1,11 +1,9 @@
 //! What a process used, in samples while it runs and as totals at its end.
 
-use std::fs;
-
 use heapwright_os::{Usage, now_nanoseconds, usage_by, usage_of};
 use heapwright_stream::Timed;
 use heapwright_trace::{Totals, WriteError};
-use heapwright_translation::{Rate, Source, Translation};
+use heapwright_translation::{Rate, Source, Translation, threads_of};
 
 /// The time without a sample after which a process is looked at from outside, in nanoseconds. A process that makes many
 /// calls adds samples itself, one per millisecond.
@@ -34,10 +32,7 @@ pub fn sample_when_quiet(source: &Source, translation: &mut Translation) -> Resu
 
 /// Returns the usage of a process, by any of its threads: the first one may have ended before the others.
 fn usage(pid: u32) -> Option<Usage> {
-    usage_of(pid).or_else(|| {
-        let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
-        threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok()).find_map(|thread| usage_by(pid, thread))
-    })
+    usage_of(pid).or_else(|| threads_of(pid).find_map(|thread| usage_by(pid, thread)))
 }
 
 /// Adds the sample of the end of a process that has exited.

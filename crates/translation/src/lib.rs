@@ -24,7 +24,7 @@ mod usual;
 
 pub use self::clock::Rate;
 pub use self::located::InstalledFiles;
-pub use self::mappings::{Listed, Mappings};
+pub use self::mappings::{Listed, Mappings, threads_of};
 pub use self::producer::Producer;
 pub use self::samples::Samples;
 pub use self::seen::Seen;

@@ -46,6 +46,12 @@ impl Mappings {
     }
 }
 
+/// Returns the numbers of the threads of a process.
+pub fn threads_of(pid: u32) -> impl Iterator<Item = u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok())
+}
+
 /// The system's list of the mappings of one program. Once open, it stays the list of this program: after an `exec` it
 /// is empty, before the next program's recorder has started.
 pub(crate) enum Maps {
@@ -61,7 +67,19 @@ impl Maps {
     /// Opens the list of the program that has mapped its stream. `own` is the address at which this process has mapped
     /// the same file.
     pub(crate) fn of(pid: u32, own: usize) -> Maps {
-        let Ok(file) = File::open(format!("/proc/{pid}/maps")) else { return Maps::Refused };
+        match Maps::by(pid, own) {
+            // When the first thread has ended before the others, they still have the mappings.
+            Maps::Gone => threads_of(pid)
+                .map(|thread| Maps::by(thread, own))
+                .find(|maps| matches!(maps, Maps::Open(_)))
+                .unwrap_or(Maps::Gone),
+            maps => maps,
+        }
+    }
+
+    /// As [`Maps::of`], by one thread of the process.
+    fn by(thread: u32, own: usize) -> Maps {
+        let Ok(file) = File::open(format!("/proc/{thread}/maps")) else { return Maps::Refused };
         let own_lines = fs::read("/proc/self/maps").unwrap_or_default();
         let start = format!("{own:x}-");
         let mut own_lines = own_lines.split(|&byte| byte == b'\n');
