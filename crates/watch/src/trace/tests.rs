@@ -342,6 +342,34 @@ fn headers_null_and_kept_bytes_are_told() {
 }
 
 #[test]
+fn an_alignment_of_16_is_told_and_asked_for_where_the_granule_is_shorter() {
+    let set = RuleSet::from_text("granule=8", RuleSet::SIMULATED).unwrap();
+    let mut lane = Lane::new(Model::of_set(PolicyKind::Best, &set)).unwrap();
+    let request = |block, kind| Event::Allocate { block, kind, size: 8, align: 16 };
+    (0..8).for_each(|block| lane.explain(&request(block, Kind::Malloc)));
+    // Holes at 8, 32 and 48.
+    [1, 4, 6].into_iter().for_each(|block| lane.explain(&Event::Free { block }));
+    let holes = |lane: &Lane, kind| lane.question(&request(8, kind)).unwrap().holes.len();
+    assert_eq!((holes(&lane, Kind::Malloc), holes(&lane, Kind::Aligned)), (3, 2));
+    let mut told = |event: Event| {
+        lane.explain(&event);
+        let story = lane.story.as_ref().unwrap();
+        format!("{} | {}", story.what, story.why)
+    };
+    assert_eq!(
+        told(request(8, Kind::Aligned)),
+        "malloc 8 at a multiple of 16 → block 8 at 0x20 | The hole at 0x20 (8 B) is taken: the smallest of 2 that fit, \
+         the lowest of 2 as large. It fits exactly."
+    );
+    lane.explain(&Event::Free { block: 8 });
+    lane.explain(&request(9, Kind::Malloc));
+    assert_eq!(
+        lane.story.unwrap().why,
+        "The hole at 0x8 (8 B) is taken: the smallest of 3 that fit, the lowest of 3 as large. It fits exactly."
+    );
+}
+
+#[test]
 fn no_reason_is_given_where_the_rules_are_odd() {
     let set = RuleSet::from_text("merging=forward", RuleSet::SIMULATED).unwrap();
     let mut lane = Lane::new(Model::of_set(PolicyKind::Best, &set)).unwrap();
