@@ -70,11 +70,10 @@ pub struct Settings {
     /// The least alignment, the least request, and what a request of 0 bytes gets: under
     /// [`Zero::Null`](crate::Zero::Null) it fails. Default: no such rule, and a block.
     pub requests: Requests,
-    /// Pages in holes are purged when this many bytes of them are pending, or a fraction of the heap if that is more.
-    /// Default: 32 MiB, about as much as other allocators retain.
+    /// Pages in holes are purged when this many bytes of them are pending, or a fraction of the bytes in use if that is
+    /// more (of the heap without statistics). Default: 32 MiB, about as much as other allocators retain.
     pub keep: usize,
-    /// That fraction of the heap, as a divisor, not 0. Default: a quarter, which causes at most one page fault for
-    /// every four bytes that stay.
+    /// That fraction, as a divisor, not 0. Default: a quarter.
     pub keep_part: usize,
     /// When memory is backed. Default: ahead.
     pub backing: Backing,

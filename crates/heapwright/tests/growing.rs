@@ -229,6 +229,44 @@ fn holes_of_whole_pages_go_back_to_the_system() {
     }
 }
 
+/// The lowest blocks are freed, so that the heap stays long.
+#[test]
+fn after_most_is_free_little_is_left_to_purge_for_a_block_allocated_and_freed_in_turns() {
+    let settings = Settings { keep: 2 << 20, ..Settings::default() };
+    let layout = Layout::from_size_align(PAGE, 16).unwrap();
+    for policy in PolicyKind::ALL {
+        let mut heap = GrowingHeap::<Chosen>::with(policy, &settings).unwrap();
+        let mut blocks: Vec<Filled> =
+            (0..10_000).map(|_| Filled::new(heap.allocate(layout).unwrap(), layout, 1)).collect();
+        blocks.sort_by_key(|filled| filled.block);
+        for filled in blocks.drain(..9_000) {
+            free(&mut heap, filled);
+        }
+        assert!(heap.pending() <= (2 << 20) + PAGE, "{policy:?}: {} bytes are pending", heap.pending());
+        let before = heap.returns().sweeps;
+        for _ in 0..1_000 {
+            let filled = Filled::new(heap.allocate(layout).unwrap(), layout, 2);
+            free(&mut heap, filled);
+        }
+        let sweeps = heap.returns().sweeps - before;
+        assert!(sweeps <= 4, "{policy:?}: {sweeps} sweeps");
+    }
+}
+
+#[test]
+fn the_lowest_holes_keep_their_pages_longest() {
+    let mut heap = small(PolicyKind::First);
+    let layout = Layout::from_size_align(1 << 20, 16).unwrap();
+    let blocks: Vec<Filled> = (0..10).map(|_| Filled::new(heap.allocate(layout).unwrap(), layout, 1)).collect();
+    for filled in blocks {
+        free(&mut heap, filled);
+    }
+    assert_eq!(heap.trim_some(4 << 20), 4 << 20);
+    assert_eq!(resident(&heap, 6 << 20), 6 << 20);
+    assert_eq!(heap.pending(), 6 << 20);
+    assert_eq!((heap.trim(), heap.pending()), (6 << 20, 0));
+}
+
 #[test]
 fn trimming_spares_what_is_used() {
     let mut heap = small(PolicyKind::First);

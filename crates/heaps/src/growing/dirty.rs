@@ -82,17 +82,18 @@ impl DirtyPages {
             && words.all(|(mask, word)| unsafe { self.bits.base().cast::<u64>().add(word).read() } & mask == mask)
     }
 
-    /// Removes and returns the lowest run of marked pages at or above `from`, or the first `most` pages (not 0) of it.
-    pub(super) fn take_run(&mut self, from: usize, most: usize) -> Option<Range<usize>> {
-        let start = self.next(from.max(self.start), |bits| bits)?;
-        let end = self.next(start, |bits| !bits).unwrap_or(self.end).min(start.saturating_add(most));
+    /// Removes and returns the highest run of marked pages in `within`, or the last `most` pages (not 0) of it.
+    pub(super) fn take_run(&mut self, within: Range<usize>, most: usize) -> Option<Range<usize>> {
+        let (from, to) = (within.start.max(self.start), within.end.min(self.end));
+        let end = self.last(from..to, |bits| bits)? + 1;
+        let start = self.last(from..end, |bits| !bits).map_or(from, |page| page + 1).max(end.saturating_sub(most));
         for word in start / 64..end.div_ceil(64) {
             let mask = mask_of(word, &(start..end));
             self.words()[word] &= !mask;
         }
         self.marked -= end - start;
-        if from <= self.start {
-            self.start = end;
+        if to == self.end {
+            self.end = start;
         }
         if self.marked == 0 {
             (self.start, self.end) = (usize::MAX, 0);
@@ -102,22 +103,19 @@ impl DirtyPages {
 
     /// Removes the marks of the pages from `from` on.
     pub(super) fn forget_from(&mut self, from: usize) {
-        while self.take_run(from, usize::MAX).is_some() {}
+        while self.take_run(from..usize::MAX, usize::MAX).is_some() {}
         self.end = self.end.min(from);
     }
 
-    /// Returns the lowest page at or above `from` and below the end whose bit is set in `view` of its word.
-    fn next(&mut self, from: usize, view: fn(u64) -> u64) -> Option<usize> {
-        let end = self.end;
-        let mut mask = u64::MAX << (from % 64);
-        for (word, &bits) in self.words().iter().enumerate().take(end.div_ceil(64)).skip(from / 64) {
-            let found = view(bits) & mask;
-            if found != 0 {
-                return Some(word * 64 + found.trailing_zeros() as usize).filter(|&page| page < end);
-            }
-            mask = u64::MAX;
+    /// Returns the highest of these pages, which are covered, whose bit is set in `view` of its word.
+    fn last(&mut self, pages: Range<usize>, view: fn(u64) -> u64) -> Option<usize> {
+        if pages.is_empty() {
+            return None;
         }
-        None
+        (pages.start / 64..pages.end.div_ceil(64)).rev().find_map(|word| {
+            let found = view(self.words()[word]) & mask_of(word, &pages);
+            (found != 0).then(|| word * 64 + 63 - found.leading_zeros() as usize)
+        })
     }
 
     fn words(&mut self) -> &mut [u64] {

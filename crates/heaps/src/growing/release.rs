@@ -80,7 +80,9 @@ impl<P: Policy> GrowingHeap<P> {
     fn sweep(&mut self, freed: usize) {
         /// The least number of bytes.
         const LEAST: usize = 512 << 10;
-        let retained = self.keep.max(self.placement.engine.top() / self.keep_part);
+        let engine = &self.placement.engine;
+        let used = engine.counters().map_or_else(|| engine.top(), |counters| counters.live as usize);
+        let retained = self.keep.max(used / self.keep_part);
         if self.sweep.is_under_way || self.dirty.bytes() > retained {
             self.trim_some(LEAST.max(2 * freed));
             let is_under_way = self.dirty.bytes() > LEAST;
@@ -96,15 +98,15 @@ impl<P: Policy> GrowingHeap<P> {
         self.trim_some(usize::MAX)
     }
 
-    /// Purges as [`GrowingHeap::trim`] the lowest pages that came to lie in holes since the last sweep, up to `most`
-    /// bytes of them, at least one page; returns how many bytes were purged.
+    /// Purges as [`GrowingHeap::trim`] the highest pages that came to lie in holes since the last sweep, up to `most`
+    /// bytes of them, at least one page; returns how many bytes were purged. Most policies take low holes again first.
     pub fn trim_some(&mut self, most: usize) -> usize {
         let mut left = (most / page_size()).max(1);
-        let (mut bytes, mut page) = (0, 0);
+        let (mut bytes, mut end) = (0, usize::MAX);
         while left != 0
-            && let Some(run) = self.dirty.take_run(page, left)
+            && let Some(run) = self.dirty.take_run(0..end, left)
         {
-            page = run.end;
+            end = run.start;
             left -= run.len();
             bytes += self.purge_holes(run.start * page_size(), run.end * page_size());
         }
