@@ -41,6 +41,23 @@ fn csv() {
 }
 
 #[test]
+fn lines_of_csv_without_a_thread_belong_to_thread_0() {
+    let (events, _) = events(Format::Csv, "malloc,1,10\nmalloc,2,20,,9\nmalloc,3,30\n");
+    let expected =
+        [malloc(0, 10), Event::Thread { thread: 1 }, malloc(1, 20), Event::Thread { thread: 0 }, malloc(2, 30)];
+    assert_eq!(events, expected);
+}
+
+#[test]
+fn a_byte_order_mark_belongs_to_no_line() {
+    let text = "\u{feff}malloc,1,10\r\nfree,1\r\n";
+    assert_eq!(Format::detect(text.as_bytes(), "sheet"), Some(Format::Csv));
+    let (events, summary) = events(Format::Csv, text);
+    assert_eq!(events, [malloc(0, 10), Event::Free { block: 0 }]);
+    assert_eq!(summary.not_understood.count, 0);
+}
+
+#[test]
 fn rep_with_headers_of_two_three_and_four_integers() {
     for header in ["2\n4\n", "20000\n2\n4\n", "20000\n2\n4\n1\n"] {
         let text = format!("{header}a 0 512\na 1 128\nr 0 640\nf -1\nf 1\nf 0\n");

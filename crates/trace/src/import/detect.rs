@@ -1,6 +1,6 @@
 //! Detects the format of a source from its first bytes and its name.
 
-use super::lines::number;
+use super::lines::{number, without_mark};
 use super::{Format, jemalloc, memray};
 
 /// The number of lines that are examined.
@@ -23,7 +23,8 @@ impl Format {
             return Some(Format::PyTorch);
         }
         let text = String::from_utf8_lossy(first);
-        let whole = text.rfind('\n').map_or(&*text, |end| &text[..end]);
+        let text = without_mark(&text);
+        let whole = text.rfind('\n').map_or(text, |end| &text[..end]);
         let lines = whole.lines().map(str::trim).filter(|line| !line.is_empty()).take(LINES);
         let mut lines = lines.peekable();
         match lines.peek() {

@@ -20,7 +20,7 @@ impl<R: BufRead> Lines<R> {
         Lines { source, bytes: Vec::new(), text: String::new(), number: 0 }
     }
 
-    /// Returns the next line, trimmed, with its number from 1; replaces invalid UTF-8.
+    /// Returns the next line, trimmed and without a byte order mark, with its number from 1; replaces invalid UTF-8.
     pub(super) fn next_line(&mut self) -> Result<Option<(u64, &str)>, ImportError> {
         self.bytes.clear();
         if (&mut self.source).take(LONGEST).read_until(b'\n', &mut self.bytes)? == 0 {
@@ -32,8 +32,13 @@ impl<R: BufRead> Lines<R> {
         }
         self.text.clear();
         self.text.push_str(&String::from_utf8_lossy(&self.bytes));
-        Ok(Some((self.number, self.text.trim())))
+        Ok(Some((self.number, without_mark(&self.text).trim())))
     }
+}
+
+/// Returns a text without the byte order mark that some programs of Windows begin text files with.
+pub(super) fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 /// Parses a number, decimal or (after `0x`) hexadecimal.
