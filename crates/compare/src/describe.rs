@@ -31,7 +31,10 @@ impl Comparison {
             let refused = row.refused.filter(|&refused| refused > 0)?;
             Some(format!("{}: {} found no place", row.name, counted(refused, "request")))
         });
-        let cut = (!self.trace.is_whole).then(|| "The trace was cut off: it ends before the program did.".to_owned());
+        let cut = self.trace.is_in_part().then(|| match &self.trace.incomplete {
+            Some(why) => format!("The recording ended before the program did: {why}."),
+            None => "The trace was cut off: it ends before the program did.".to_owned(),
+        });
         let interrupted = self
             .settings
             .interrupted

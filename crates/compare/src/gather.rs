@@ -27,7 +27,7 @@ use heapwright_host::names::Shown;
 use heapwright_real::Latencies;
 use heapwright_real::Script;
 use heapwright_real::Threads;
-use heapwright_show::output::warn_of_damage;
+use heapwright_show::output::warn_of_part;
 use heapwright_stats::Estimate;
 
 /// What is compared, and how.
@@ -88,7 +88,7 @@ pub fn gather(trace: &Path, plan: &Plan) -> Result<Comparison> {
     let until = Interruption::listen()?;
     let subjects = plan.subjects();
     let mut comparison = begin(trace, plan, &subjects, &until)?;
-    warn_of_damage(trace, comparison.trace.damage.as_ref());
+    warn_of_part(trace, comparison.trace.damage.as_ref(), comparison.trace.incomplete.as_deref());
     simulate_all(&mut comparison, trace, plan, &until)?;
     finish(comparison, trace, plan, &subjects, &until)
 }

@@ -146,8 +146,17 @@ struct Measured {
 }
 
 impl Judgement {
-    /// Judges a comparison.
+    /// Judges a comparison. Of a part of what the program did no condition passes: the rest may meet it.
     pub fn outcome(&self, comparison: &Comparison, baseline: Option<&Comparison>) -> Outcome {
+        let outcome = self.outcome_so_far(comparison, baseline);
+        let trace = &comparison.trace;
+        if matches!(outcome, Outcome::Fails(_)) || !trace.is_in_part() {
+            return outcome;
+        }
+        Outcome::Fails(format!("{}: cannot be judged: {} is incomplete", self.condition.text, trace.file))
+    }
+
+    fn outcome_so_far(&self, comparison: &Comparison, baseline: Option<&Comparison>) -> Outcome {
         let Condition { text, metric, operator, .. } = &self.condition;
         let Measured { figure, limit, shown, limit_shown } = match self.measured(comparison, baseline) {
             Ok(measured) => measured,
@@ -176,8 +185,8 @@ impl Judgement {
         let (times, reference, base, ratio) = match &self.limit {
             Against::Figure(limit) => {
                 let ends = interval_in_words(&own, |end| metric.show(end));
-                let shown = format!("{}{ends}", metric.show(own.median));
-                return Ok(Measured { figure: own, limit: *limit, shown, limit_shown: metric.show(*limit) });
+                let [shown, limit_shown] = metric.show_apart(own.median, *limit);
+                return Ok(Measured { figure: own, limit: *limit, shown: format!("{shown}{ends}"), limit_shown });
             }
             Against::Asked(times) => {
                 let asked = comparison.trace.peak_asked as f64;
@@ -226,6 +235,7 @@ fn figure(comparison: &Comparison, row: &str, metric: Metric) -> Result<Estimate
 #[cfg(test)]
 mod tests {
     use super::super::synthetic::{Synthetic, row};
+    use super::super::trace::Trace;
     use super::*;
     use heapwright_allocators::allocator::Allocator;
     use heapwright_allocators::peers::Peer;
@@ -263,6 +273,21 @@ mod tests {
         let field = Field { subjects: &subjects, is_measured: true, has_baseline: baseline.is_some(), subject: None };
         let judgement = field.resolve(&Condition::parse(text).unwrap()).unwrap_or_else(|error| panic!("{error}"));
         judgement.outcome(comparison, baseline)
+    }
+
+    #[test]
+    fn of_a_part_of_a_program_no_condition_passes() {
+        let whole = comparison(64e6);
+        let cut = Comparison { trace: Trace { is_whole: false, ..whole.trace.clone() }, ..whole.clone() };
+        let limited = Trace { incomplete: Some("limited".to_owned()), ..whole.trace.clone() };
+        let limited = Comparison { trace: limited, ..whole.clone() };
+        for part in [&cut, &limited] {
+            let Outcome::Fails(why) = outcome("peak > 1.3x", part, None) else { panic!("{:?}", part.trace) };
+            assert!(why.starts_with("peak > 1.3x: cannot be judged: ") && why.ends_with("is incomplete"), "{why}");
+            let Outcome::Fails(why) = outcome("peak > 1.2x", part, None) else { panic!("{:?}", part.trace) };
+            assert!(why.contains("1.250 times"), "{why}");
+        }
+        assert_eq!(outcome("peak > 1.3x", &whole, None), Outcome::Passes);
     }
 
     #[test]

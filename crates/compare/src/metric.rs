@@ -223,6 +223,13 @@ impl Metric {
     pub fn show(self, figure: f64) -> String {
         self.unit().show(figure)
     }
+
+    /// Two figures as people read them, so that they differ where the figures do.
+    pub fn show_apart(self, figure: f64, other: f64) -> [String; 2] {
+        let shown = [figure, other].map(|figure| self.show(figure));
+        let reads_the_same = figure != other && shown[0] == shown[1];
+        if reads_the_same { [figure, other].map(|figure| self.unit().show_exactly(figure)) } else { shown }
+    }
 }
 
 impl Unit {
@@ -236,11 +243,31 @@ impl Unit {
             Unit::Ratio => format!("{figure:.2}x"),
         }
     }
+
+    /// A figure with all that is known of it.
+    fn show_exactly(self, figure: f64) -> String {
+        match self {
+            Unit::Seconds => format!("{figure} s"),
+            Unit::Bytes => format!("{figure} B"),
+            Unit::Count => format!("{figure}"),
+            Unit::Share => format!("{} %", 100.0 * figure),
+            Unit::Ratio => format!("{figure}x"),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn figures_that_differ_are_shown_to_differ() {
+        let ratio = |figure, other| Metric::HeapOverAsked.show_apart(figure, other);
+        assert_eq!(ratio(1.5, 1.25), ["1.50x", "1.25x"]);
+        assert_eq!(ratio(1.5, 1.5), ["1.50x", "1.50x"]);
+        assert_eq!(ratio(1.0009765625, 1.0), ["1.0009765625x", "1x"]);
+        assert_eq!(Metric::Heap.show_apart(30_199_999.0, 30_200_000.0), ["30199999 B", "30200000 B"]);
+    }
 
     #[test]
     fn names_lead_back_and_are_those_of_json() {

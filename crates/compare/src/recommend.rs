@@ -30,10 +30,14 @@ impl Conclusion<'_> {
     }
 }
 
+/// What is said first of a trace that is not whole.
+const PART: &str = "This is about the recorded part alone: the program did more.";
+
 /// Returns the recommendation of a comparison.
 pub fn recommend(comparison: &Comparison) -> Recommendation {
     let Conclusion { verdict, choice, text, memory, next, command } = conclude(comparison);
-    let sentences = [Some(text), memory, Some(next).filter(|next| !next.is_empty())];
+    let part = comparison.trace.is_in_part().then(|| PART.to_owned());
+    let sentences = [part, Some(text), memory, Some(next).filter(|next| !next.is_empty())];
     Recommendation {
         verdict,
         choice: choice.map(|row| row.name.clone()),
@@ -43,6 +47,9 @@ pub fn recommend(comparison: &Comparison) -> Recommendation {
 }
 
 fn conclude(comparison: &Comparison) -> Conclusion<'_> {
+    if comparison.trace.events == 0 {
+        return Conclusion::unknown("Nothing can be said: the trace has no calls.", "");
+    }
     let rivals = comparison.rivals();
     if let Some(doubt) = doubt(comparison, &rivals) {
         return doubt;

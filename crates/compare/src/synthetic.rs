@@ -105,7 +105,7 @@ impl Synthetic {
         let mut comparison = Comparison {
             schema: SCHEMA,
             heapwright: "0".to_owned(),
-            trace: Trace { peak_asked: asked as u64, events: 1000, ..Trace::default() },
+            trace: Trace { peak_asked: asked as u64, events: 1000, is_whole: true, ..Trace::default() },
             machine: Machine { kernel: None, cpu: None, cores: None, memory: None },
             settings: Settings { rounds: self.rounds, ..Settings::default() },
             recorded: self.recorded,

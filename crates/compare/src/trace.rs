@@ -47,6 +47,9 @@ pub struct Trace {
     /// Why only a part of it can be read.
     #[serde(default)]
     pub damage: Option<String>,
+    /// Why the recording ended before the program did, if it did so.
+    #[serde(default)]
+    pub incomplete: Option<String>,
 }
 
 impl Trace {
@@ -54,6 +57,12 @@ impl Trace {
     #[must_use]
     pub fn end(&self) -> u64 {
         self.positions.max(self.events)
+    }
+
+    /// Whether it has only a part of what the program did.
+    #[must_use]
+    pub fn is_in_part(&self) -> bool {
+        !self.is_whole || self.damage.is_some() || self.incomplete.is_some()
     }
 
     /// The program and the file that it was read from.
@@ -84,6 +93,7 @@ impl Trace {
         trace.positions = reader.events_read();
         trace.is_whole = reader.is_finished();
         trace.damage = reader.damage().map(ToString::to_string);
+        trace.incomplete = reader.about().incomplete().map(str::to_owned);
         trace.program = reader.about().get("program").map(str::to_owned);
         trace.arguments = reader.about().get("arguments").map(str::to_owned);
         trace.command = reader.about().get("command").map(str::to_owned);

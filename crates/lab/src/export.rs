@@ -14,7 +14,7 @@ use heapwright_host::destination::{Contents, Destination};
 use heapwright_host::files::ensure_rereadable;
 use heapwright_host::names::Shown;
 use heapwright_show::number;
-use heapwright_show::output::warn_of_damage;
+use heapwright_show::output::warn_of_part;
 use heapwright_simulate::choice::open;
 use heapwright_sites::{Analysis, Query, pprof};
 
@@ -62,7 +62,7 @@ fn formats() -> impl Iterator<Item = &'static str> {
 /// Exports the call sites of a trace as a profile of pprof.
 fn export_profile(trace: &Path, destination: &Destination) -> Result<ExitCode> {
     let analysis = Analysis::read(trace, Query::default())?;
-    warn_of_damage(trace, analysis.damage.as_ref());
+    analysis.warn(trace);
     let mut draft = destination.draft()?;
     let stacks = pprof::write(&analysis, BufWriter::new(&mut draft))?;
     draft.keep()?;
@@ -76,7 +76,7 @@ fn export_timeline(trace: &Path, destination: &Destination) -> Result<ExitCode> 
     let name = || trace.shown().into_owned();
     let mut reader = open(trace)?.with_times();
     Extent::of(&mut reader).with_context(name)?;
-    warn_of_damage(trace, reader.damage());
+    warn_of_part(trace, reader.damage(), reader.about().incomplete());
     let timeline = Timeline::of(&reader, open(trace)?).with_context(name)?;
     let mut draft = destination.draft()?;
     let points = export::export_timeline(&timeline, open(trace)?, BufWriter::new(&mut draft));
@@ -108,7 +108,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     // The exporter reads times and sites, too: what is damaged for it is damaged for the extent.
     let mut reader = open(trace)?.with_times().with_sites();
     let extent = Extent::of(&mut reader).with_context(name)?;
-    warn_of_damage(trace, reader.damage());
+    warn_of_part(trace, reader.damage(), reader.about().incomplete());
     let mut draft = destination.draft()?;
     let exported = export::export(format, &extent, open(trace)?, BufWriter::new(&mut draft));
     let exported = exported.map_err(|error| explain(error, trace))?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use heapwright_trace::import::{Format, ImportError, LeftOut, Options, Summary, import};
+use heapwright_trace::import::{Format, IMPORTED_FROM, ImportError, LeftOut, Options, Summary, import};
 use heapwright_trace::{About, Reader, WriteError, Writer};
 
 use heapwright_host::destination::{Contents, Destination};
@@ -105,7 +105,7 @@ fn import_process(arguments: &Arguments, process: Option<u64>, output: &Path) ->
     let mut writer = Writer::new(BufWriter::new(&mut trace), &about)?;
     let summary = import(&options, BufReader::new(file), &mut writer).map_err(|error| explain(error, source))?;
     let format = summary.format.map_or("", Format::name);
-    writer.add_text("imported from", format)?;
+    writer.add_text(IMPORTED_FROM, format)?;
     if summary.events == 0 && process.is_none() {
         print_left_out("not understood", &summary.not_understood);
         bail!("{}: nothing of it was understood as {format}: is it in another format? See --from", source.shown());

@@ -13,7 +13,7 @@ use heapwright_allocators::peers::Peer;
 use heapwright_allocators::rules::{self, ChosenRules};
 use heapwright_real::{Latencies, Latency, Payload, Run, Script, Settings, Threads, ensure_room, run};
 use heapwright_show::number;
-use heapwright_show::output::warn_of_damage;
+use heapwright_show::output::warn_of_part;
 use heapwright_show::progress::Progress;
 use heapwright_show::results;
 use heapwright_show::table::Table;
@@ -113,7 +113,7 @@ struct Row {
 /// Replays the trace and prints the results.
 fn replay(request: &Request<'_>) -> Result<ExitCode> {
     let script = Script::compile(request.trace)?;
-    warn_of_damage(request.trace, script.damage());
+    warn_of_part(request.trace, script.damage(), script.incomplete());
     ensure_room(&script, &request.settings).with_context(|| request.trace.shown().into_owned())?;
     let progress = Progress::new("replay", request.allocators.len() + 1);
     let mut rows = Vec::new();

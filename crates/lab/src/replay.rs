@@ -15,7 +15,7 @@ use heapwright_allocators::policy;
 use heapwright_host::files::ensure_rereadable;
 use heapwright_host::names::Shown;
 use heapwright_show::number;
-use heapwright_show::output::warn_of_damage;
+use heapwright_show::output::warn_of_part;
 use heapwright_show::progress::Progress;
 use heapwright_show::results;
 use heapwright_show::table::Table;
@@ -95,7 +95,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             .with_context(|| format!("{} under {}", arguments.trace.shown(), policy.name()))?;
         let seconds = start.elapsed().as_secs_f64();
         if rows.is_empty() {
-            warn_of_damage(&arguments.trace, trace.damage());
+            warn_of_part(&arguments.trace, trace.damage(), trace.about().incomplete());
         }
         let (engine, because) = (model.engine_name(), model.odd_reason());
         rows.push(Row { outcome, seconds, engine, because, damage: trace.damage().map(ToString::to_string) });

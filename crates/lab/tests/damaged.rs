@@ -106,6 +106,33 @@ fn a_trace_that_ends_between_frames_was_cut_off() {
 }
 
 #[test]
+fn a_part_of_a_trace_passes_no_condition_and_one_without_calls_gets_no_verdict() {
+    let folder = TempDir::new().unwrap();
+    let whole = trace();
+    let judged = |bytes: &[u8], condition: &str| {
+        fs::write(folder.path().join("t"), bytes).unwrap();
+        let mut command = common::heapwright();
+        command.args(["compare", "t", "--policies-only", "-p", "best", "--fail-if", condition]);
+        let output = command.current_dir(folder.path()).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    assert_eq!(judged(&whole, "heap > 1GiB").0, Some(0));
+    let part = &whole[..whole.len() * 3 / 4];
+    let (code, printed, said) = judged(part, "heap > 1GiB");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("failed: heap > 1GiB: cannot be judged: t is incomplete"), "{said}");
+    let words: Vec<&str> = printed.split_whitespace().collect();
+    assert!(words.join(" ").contains("This is about the recorded part alone"), "{printed}");
+    let (code, _, said) = judged(part, "heap > 1MiB");
+    assert!(code == Some(1) && said.contains("heap of best is"), "{said}");
+    let (code, printed, said) = judged(&whole[..100], "heap > 1MiB");
+    assert_eq!(code, Some(1), "{said}");
+    let words: Vec<&str> = printed.split_whitespace().collect();
+    assert!(words.join(" ").contains("Nothing can be said: the trace has no calls."), "{printed}");
+}
+
+#[test]
 fn a_hyphen_is_no_trace_and_what_is_meant_is_named() {
     let folder = TempDir::new().unwrap();
     let commands = ["replay -", "replay --real -", "compare -", "sites -", "watch --once -", "report -"];

@@ -28,6 +28,17 @@ fn import(name: &str, more: &[&str], folder: &Path) -> Output {
 }
 
 #[test]
+fn an_imported_trace_is_known_as_that() {
+    let folder = tempfile::tempdir().unwrap();
+    import("short.rep", &[], folder.path());
+    let output = heapwright(&["watch", "--once", "t.hwt"], folder.path());
+    assert!(stdout(&output).starts_with("t.hwt after 5 of 5 events"), "{}", stdout(&output));
+    let output = heapwright(&["sites", "t.hwt"], folder.path());
+    let expected = "heapwright: t.hwt was imported from rep, and its source tells no call sites\n";
+    assert_eq!((output.status.code(), &stderr(&output)[..]), (Some(1), expected));
+}
+
+#[test]
 fn formats_of_samples_are_detected() {
     let folder = tempfile::tempdir().unwrap();
     for (name, format, events) in [

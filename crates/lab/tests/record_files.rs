@@ -307,6 +307,29 @@ fn a_full_file_system_is_said_once() {
     }
 }
 
+#[test]
+fn nothing_is_concluded_from_a_recording_of_which_no_call_could_be_written() {
+    let place = Place::new();
+    fs::create_dir(place.path("small")).unwrap();
+    let script = "mount -t tmpfs -o size=16k none small || exit 77; TMPDIR=$PWD/small \"$@\"; echo code $?";
+    for words in [&["compare", "--policies-only", "-p", "best"][..], &["report", "--no-real", "-p", "best", "-o", "p"]]
+    {
+        let mut command = Command::new("unshare");
+        command.args(["-rm", "sh", "-c", script, "sh"]).current_dir(place.folder.path());
+        command.env("XDG_RUNTIME_DIR", place.folder.path());
+        command.arg(heapwright().get_program()).args(words).arg("--").arg(place.ticking()).arg("15");
+        let Ok(output) = command.output() else { return };
+        if [Some(1), Some(77)].contains(&output.status.code()) {
+            eprintln!("passed over: no file system can be mounted here: {}", stderr(&output));
+            return;
+        }
+        let said = stderr(&output);
+        assert!(String::from_utf8_lossy(&output.stdout).contains("code 1"), "{words:?}: {said}");
+        assert!(said.contains("nothing was recorded of ticking"), "{words:?}: {said}");
+        assert!(!place.path("p").exists());
+    }
+}
+
 /// There is space in memory, but not for this user.
 #[test]
 fn streams_are_elsewhere_where_memory_cannot_be_written_to() {

@@ -4,6 +4,7 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Output, Stdio};
 
@@ -165,6 +166,25 @@ fn a_program_with_its_own_malloc_is_reported() {
     assert_eq!(output.status.code(), Some(0));
     assert!(stderr(&output).contains("has its own malloc"), "{}", stderr(&output));
     assert!(!stderr(&run(&["--", "ls", "/"])).contains("its own malloc"));
+}
+
+#[test]
+fn a_program_that_another_replaced_is_not_blamed_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let silent = compiled(folder.path(), "silent", "int main(void) { return 0; }", &[]);
+    let source = "#include <stdlib.h>\n#include <unistd.h>\n\
+        int main(int count, char **words) { *(char *volatile *)words = malloc(8);\n\
+        return execl(words[1], words[1], (char *)0); }";
+    let first = compiled(folder.path(), "first", source, &["-w", "-fno-builtin"]);
+    let output = heapwright().args(["run", "--"]).arg(&first).arg(&silent).output().unwrap();
+    let expected = "first was replaced by exec, and its statistics are lost: silent made no malloc-family call";
+    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    // The shell that runs a script is not another program.
+    let script = folder.path().join("script");
+    std::fs::write(&script, format!("#!{}\n", silent.display())).unwrap();
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    let output = heapwright().args(["run", "--"]).arg(&script).output().unwrap();
+    assert!(stderr(&output).contains("script made no malloc-family call"), "{}", stderr(&output));
 }
 
 #[test]

@@ -420,6 +420,8 @@ fn pinned_holes_belong_to_the_blocks_between_them() {
         (&"pins".into(), &(9 * 1008).into())
     );
     assert_eq!(rows["results"][1]["pinned_bytes"], 0);
+    // What was not computed is not 0.
+    assert!(json(&trace, &[])["results"][0]["pinned_bytes"].is_null());
     assert!(lines(&trace, &["--by", "pinned"])[4].contains("8.86 KiB"));
 }
 

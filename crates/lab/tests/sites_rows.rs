@@ -285,6 +285,26 @@ fn a_recording_that_ended_early_is_called_incomplete() {
         assert!(said(words, &[&cut]).ends_with(&expected), "{words:?}");
         assert_eq!(said(words, &[&whole]), "");
     }
+    let (csv, page, small) = (folder.path().join("t.csv"), folder.path().join("t.html"), folder.path().join("s.hwt"));
+    let [csv, page, small] = [&csv, &page, &small].map(|path| path.to_str().unwrap());
+    for words in [
+        &["compare", "--policies-only", "-p", "best"][..],
+        &["replay", "-p", "best"],
+        &["replay", "--real"],
+        &["fit", "-p", "best"],
+        &["sweep", "-p", "best", "-o", csv],
+        &["minimize", "-p", "best", "--region", "16", "--budget", "1s", "-o", small],
+        &["watch", "--once"],
+        &["export", "--to", "csv"],
+        &["export", "--to", "perfetto"],
+        &["report", "--no-real", "-p", "best", "-o", page],
+    ] {
+        let text = said(words, &[&cut]);
+        assert_eq!(text.matches(&expected).count(), 1, "{words:?}: {text}");
+        // A sweep replaces no rows.
+        let _ = fs::remove_file(csv);
+        assert!(!said(words, &[&whole]).contains("incomplete"), "{words:?}");
+    }
     assert_eq!(json(&["sites"], &[&cut])["trace"]["incomplete"], why);
     assert_eq!(json(&["sites"], &[&whole])["trace"]["incomplete"], Value::Null);
     let compared = json(&["diff"], &[&whole, &cut]);

@@ -39,6 +39,7 @@ pub struct Script {
     windows: Windows,
     marks: usize,
     damage: Option<ReadError>,
+    incomplete: Option<String>,
 }
 
 /// The first and last event of a thread, by number.
@@ -101,6 +102,7 @@ impl Script {
             out.put(&compiler.compile(event)?.to_bytes())?;
         }
         let damage = trace.take_damage();
+        let incomplete = trace.about().incomplete().map(str::to_owned);
         let Compiler { counts, slots, spans, .. } = compiler;
         let timeline = if timeline.is_known() { timeline } else { recorded.timeline };
         let (has_times, marks) = (timeline.is_known(), timeline.into_marks());
@@ -112,12 +114,17 @@ impl Script {
         }
         let (totals, samples) = (Totals::of(trace.about()), recorded.samples);
         let (file, slots, marks) = (out.into_file()?, slots.len(), marks.len());
-        Ok(Script { file, counts, spans, slots, totals, samples, has_times, windows, marks, damage })
+        Ok(Script { file, counts, spans, slots, totals, samples, has_times, windows, marks, damage, incomplete })
     }
 
     /// Returns why the script contains only a part of the trace.
     pub fn damage(&self) -> Option<&ReadError> {
         self.damage.as_ref()
+    }
+
+    /// Returns why the recording ended before the program did, if it did so.
+    pub fn incomplete(&self) -> Option<&str> {
+        self.incomplete.as_deref()
     }
 
     /// Number of events in the trace.

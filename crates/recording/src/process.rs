@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use heapwright_host::names::Shown;
 use heapwright_run::program as executable;
 use heapwright_show::shell::words;
-use heapwright_trace::{About, Totals, WriteError, Writer};
+use heapwright_trace::{About, INCOMPLETE, Totals, WriteError, Writer};
 use heapwright_translation::{Clock, Figures, Library, Rate, Redaction, Sites, Source, Translation};
 
 use super::looking::looking;
@@ -37,9 +37,6 @@ const BUSY: u64 = 16;
 
 /// The longest time for which events wait to be written. If this command is killed, they are lost.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Name of the trace's entry that states why the trace ends before its process.
-const INCOMPLETE: &str = "incomplete";
 
 /// What is recorded of each call besides the call itself.
 #[derive(Clone, Default)]
@@ -170,8 +167,8 @@ impl Process {
         recorded.misses_operators = source.header().misses_operators();
         recorded.stackless = if every.is_some() { source.header().stackless() } else { 0 };
         if outcome.is_err() {
-            // A part of a frame may be behind it, if the disk is full.
-            file.set_len(translation.written())?;
+            // A part of a frame may be behind it, if the disk is full. Without any event the file is of no use.
+            file.set_len(if translation.events_written() == 0 { 0 } else { translation.written() })?;
         }
         outcome
     }

@@ -29,6 +29,7 @@ use crate::error::ReplayError;
 pub struct Recording {
     source: EventSource,
     damage: Option<ReadError>,
+    incomplete: Option<String>,
 }
 
 enum EventSource {
@@ -68,13 +69,20 @@ impl Recording {
         }
         words.shrink_to_fit();
         let source = if is_too_long { EventSource::File(path.to_owned()) } else { EventSource::Memory(words) };
-        Ok(Recording { source, damage: reader.take_damage() })
+        let incomplete = reader.about().incomplete().map(str::to_owned);
+        Ok(Recording { source, damage: reader.take_damage(), incomplete })
     }
 
     /// Returns why these are not all events of the trace.
     #[must_use]
     pub fn damage(&self) -> Option<&ReadError> {
         self.damage.as_ref()
+    }
+
+    /// Returns why the recording ended before the program did, if it did so.
+    #[must_use]
+    pub fn incomplete(&self) -> Option<&str> {
+        self.incomplete.as_deref()
     }
 
     /// Returns a recording of these events, in memory. Their blocks must be numbered as in a trace, from 0 in the order
@@ -89,7 +97,7 @@ impl Recording {
             let encoded = encode(&event, &mut words);
             debug_assert!(encoded.is_some(), "no trace has 2^62 blocks");
         }
-        Recording { source: EventSource::Memory(words), damage: None }
+        Recording { source: EventSource::Memory(words), damage: None, incomplete: None }
     }
 
     /// Returns whether the events are in memory.

@@ -13,7 +13,7 @@ use super::planes::Planes;
 use super::sites::{self, Sites};
 use heapwright_host::names::Shown;
 use heapwright_host::temporary;
-use heapwright_show::output::warn_of_damage;
+use heapwright_show::output::warn_of_part;
 use heapwright_show::progress::Progress;
 use heapwright_simulate::choice::open;
 
@@ -49,8 +49,8 @@ pub fn read(path: &Path) -> Result<Read> {
             census.times = None;
             heapwright_show::eprintln!("heapwright: {}: times or call sites are damaged, and left out", path.shown());
         }
-        warn_of_damage(path, reader.damage());
     }
+    warn_of_part(path, reader.damage(), reader.about().incomplete());
     let trace = Trace {
         file: path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
         about: reader.about().iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect(),

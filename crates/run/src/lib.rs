@@ -71,10 +71,9 @@ fn run_and_report(args: &RunArgs) -> Result<ExitCode> {
             bail!("the statistics of {name} in {} are incomplete: {}", reports.path().shown(), program::WHY_CUT)
         }
         None => heapwright_show::eprintln!("heapwright: {}", program::why_unreported(&args.program, finished.status)),
-        Some(report) if !report.has_mallocs() => heapwright_show::eprintln!(
-            "heapwright: {} made no malloc-family call, or has its own malloc",
-            args.program.shown()
-        ),
+        Some(report) if !report.has_mallocs() => {
+            heapwright_show::eprintln!("heapwright: {}", program::why_without_calls(&args.program, report.program()));
+        }
         Some(_) => {}
     }
     let mut text = Vec::new();

@@ -51,6 +51,19 @@ pub fn why_unreported(name: &OsStr, status: ExitStatus) -> String {
     )
 }
 
+/// Returns one sentence on a process that was started as `name`, ran the program `last` at its end and reported that
+/// this made no call.
+pub fn why_without_calls(name: &OsStr, last: &str) -> String {
+    let silent = "made no malloc-family call, or has its own malloc";
+    let is_another = Path::new(name).file_name().is_some_and(|name| name.as_bytes() != last.as_bytes());
+    // A script is run by another program anyway.
+    let is_replaced = is_another && find(name).is_some_and(|path| !is_script(&path));
+    match is_replaced {
+        true => format!("{} was replaced by exec, and its statistics are lost: {last} {silent}", name.shown()),
+        false => format!("{} {silent}", name.shown()),
+    }
+}
+
 /// Returns whether the drop-in library ended the program at its start, for what its variables say. Then it ends any
 /// program with the environment of `command`, this one as well.
 pub fn is_refused_by_library(command: &Command, status: ExitStatus) -> bool {

@@ -67,6 +67,11 @@ struct Class {
 }
 
 impl Report {
+    /// Returns the name of the program that the process ran at its end.
+    pub fn program(&self) -> &str {
+        &self.program
+    }
+
     /// Returns whether the process allocated anything, as far as is known.
     pub fn has_mallocs(&self) -> bool {
         self.counters.get("mallocs").and_then(Value::as_u64) != Some(0)

@@ -55,10 +55,14 @@ pub fn print_error(text: Arguments<'_>) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
-/// Warns that only a part of a trace can be read, which is used.
-pub fn warn_of_damage(trace: &Path, damage: Option<&impl Display>) {
+/// Warns that a trace has only a part of what its program did, which is used: what can be read before the `damage`, or
+/// what was recorded before an early end.
+pub fn warn_of_part(trace: &Path, damage: Option<&impl Display>, incomplete: Option<&str>) {
     if let Some(damage) = damage {
         print_error(format_args!("heapwright: {}: {damage}, and used", trace.shown()));
+    }
+    if let Some(why) = incomplete {
+        print_error(format_args!("heapwright: {} is incomplete, the program went on: {why}", trace.shown()));
     }
 }
 

@@ -19,7 +19,7 @@ use heapwright_host::files::ensure_rereadable;
 use heapwright_host::names::Shown;
 use heapwright_host::parallel;
 use heapwright_show::number;
-use heapwright_show::output::warn_of_damage;
+use heapwright_show::output::warn_of_part;
 use heapwright_show::progress::Progress;
 use heapwright_show::results;
 use heapwright_show::table::Table;
@@ -125,7 +125,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let models = models(arguments)?;
     let (rules, requests) = (models[0].rules, models[0].requests);
-    warn_of_damage(&arguments.trace, recording.damage());
+    warn_of_part(&arguments.trace, recording.damage(), recording.incomplete());
     let demand = Demand::of(&recording, &rules, &requests).with_context(|| name.to_string())?;
     let watch = Watch::new(models.len());
     let search = |at: usize| {

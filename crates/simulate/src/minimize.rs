@@ -20,7 +20,7 @@ use heapwright_host::interruption::{self, Interruption};
 use heapwright_host::names::Shown;
 use heapwright_host::temporary::Folder;
 use heapwright_show::number;
-use heapwright_show::output::warn_of_damage;
+use heapwright_show::output::warn_of_part;
 use heapwright_show::progress::Progress;
 use heapwright_show::usage::Misuse;
 
@@ -85,7 +85,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     while let Some(event) = reader.next_event().with_context(|| arguments.trace.shown().into_owned())? {
         events.push(event);
     }
-    warn_of_damage(&arguments.trace, reader.damage());
+    warn_of_part(&arguments.trace, reader.damage(), reader.about().incomplete());
     let about = reader.about().clone();
     let (whole, lives) = (events.iter().filter(|event| event.is_call()).count(), Lives::of(events));
     ensure!(

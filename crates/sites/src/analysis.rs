@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use heapwright_recording::sampling;
 use heapwright_simulate::choice::open;
-use heapwright_trace::SiteId;
-use heapwright_trace::import::SNAPSHOT;
+use heapwright_trace::import::{IMPORTED_FROM, SNAPSHOT};
+use heapwright_trace::{About, SiteId};
 use serde::Serialize;
 
 use crate::ledger::{Ledger, Moment, Split};
@@ -16,7 +16,7 @@ use crate::stacks::{Kept, Stacks};
 use crate::tally::{Measure, Tally};
 use heapwright_host::names::Shown;
 use heapwright_show::number;
-use heapwright_show::output::warn_of_damage;
+use heapwright_show::output::warn_of_part;
 
 /// What to read of a trace.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,15 +47,18 @@ pub struct Analysis {
     pub incomplete: Option<String>,
 }
 
-/// The text of a trace that says why the recording ended before the program did.
-const INCOMPLETE: &str = "incomplete";
-
-/// Describes a trace without call sites that was recorded with those of one request in `every`, and read up to the
-/// damage if there is any.
-fn without_sites(path: &Path, every: u64, damage: Option<String>) -> String {
+/// Describes a trace without call sites, read up to the damage if there is any.
+fn without_sites(path: &Path, about: &About, damage: Option<String>) -> String {
     if let Some(damage) = damage {
         return format!("{} has no call sites in the part that can be read: {damage}", path.shown());
     }
+    if let Some(why) = about.incomplete() {
+        return format!("{} has no call sites in the part that was recorded: {why}", path.shown());
+    }
+    if let Some(format) = about.get(IMPORTED_FROM) {
+        return format!("{} was imported from {format}, and its source tells no call sites", path.shown());
+    }
+    let every = sampling::period(about);
     if every == 1 {
         return format!("{} has no call sites: record it with `heapwright record --sites=1`", path.shown());
     }
@@ -79,7 +82,7 @@ impl Analysis {
         let mut trace = if matches!(query.moment, Moment::Time(_)) { trace.with_times() } else { trace };
         let ledger = Ledger::read(&mut trace, query.moment, query.split).with_context(name)?;
         if ledger.with_site == 0 && query.split == Split::Nothing {
-            bail!(without_sites(path, sampling::period(trace.about()), trace.damage().map(ToString::to_string)));
+            bail!(without_sites(path, trace.about(), trace.damage().map(ToString::to_string)));
         }
         if matches!(query.moment, Moment::Time(_)) && trace.time().is_none() && ledger.events > 0 {
             bail!("{} has no times: record it with `--times`, or name an event", path.shown());
@@ -90,7 +93,7 @@ impl Analysis {
             every: sampling::period(trace.about()),
             is_snapshot: trace.about().get(SNAPSHOT).is_some(),
             damage: trace.damage().map(ToString::to_string),
-            incomplete: trace.about().get(INCOMPLETE).map(str::to_owned),
+            incomplete: trace.about().incomplete().map(str::to_owned),
             ledger,
         })
     }
@@ -98,11 +101,7 @@ impl Analysis {
     /// Prints to standard error what the figures do not say: that only a part of the trace can be read, or that the
     /// recording ended before the program.
     pub fn warn(&self, path: &Path) {
-        warn_of_damage(path, self.damage.as_ref());
-        if let Some(why) = &self.incomplete {
-            let path = path.shown();
-            heapwright_show::eprintln!("heapwright: {path} is incomplete, the program went on: {why}");
-        }
+        warn_of_part(path, self.damage.as_ref(), self.incomplete.as_deref());
     }
 
     /// Whether the figures are those of a part of what the program did.
@@ -135,8 +134,8 @@ impl Analysis {
         rows(&self.ledger, &self.stacks, group, measure, self.every)
     }
 
-    /// Returns what `--json` writes: `rows` are the results.
-    pub fn json(&self, rows: &[Row]) -> Json<'_> {
+    /// Returns what `--json` writes: `rows` are the results, sorted by a measure.
+    pub fn json(&self, rows: &[Row], by: Measure) -> Json<'_> {
         let total = &self.ledger.total;
         Json {
             schema: 1,
@@ -152,7 +151,7 @@ impl Analysis {
             leaked: JsonAmount::from(&total.live),
             temporary: JsonAmount::from(&total.temporary),
             churn: JsonAmount::from(&total.churn),
-            results: rows.iter().map(JsonRow::of).collect(),
+            results: rows.iter().map(|row| JsonRow::of(row, by)).collect(),
         }
     }
 }

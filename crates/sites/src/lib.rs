@@ -88,7 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             rows.truncate(arguments.limit);
         }
         if arguments.json {
-            let json = serde_json::to_string_pretty(&analysis.json(&rows))?;
+            let json = serde_json::to_string_pretty(&analysis.json(&rows, arguments.by))?;
             heapwright_show::println!("{json}");
         } else {
             table::print(&analysis, arguments, &rows, all);

@@ -195,8 +195,8 @@ pub struct JsonRow {
     temporary: JsonAmount,
     churn: JsonAmount,
     rounding_bytes: u64,
-    /// Bytes of holes; 0 unless sorted by them.
-    pinned_bytes: u64,
+    /// Bytes of holes; `None` unless sorted by them.
+    pinned_bytes: Option<u64>,
     /// The standard deviation of the bytes held; `None` where they are exact.
     held_deviation: Option<f64>,
     leaked_deviation: Option<f64>,
@@ -217,8 +217,8 @@ impl From<&Amount> for JsonAmount {
 }
 
 impl JsonRow {
-    /// Returns the row as it is written.
-    pub fn of(row: &Row) -> JsonRow {
+    /// Returns the row as it is written, sorted by a measure.
+    pub fn of(row: &Row, by: Measure) -> JsonRow {
         let deviation = |measure: Measure| measure.deviation(&row.sampled, row.every);
         JsonRow {
             name: row.name.clone(),
@@ -229,7 +229,7 @@ impl JsonRow {
             temporary: JsonAmount::from(&row.tally.temporary),
             churn: JsonAmount::from(&row.tally.churn),
             rounding_bytes: row.tally.held.rounding,
-            pinned_bytes: row.tally.pinned,
+            pinned_bytes: (by == Measure::Pinned).then_some(row.tally.pinned),
             held_deviation: deviation(Measure::Held),
             leaked_deviation: deviation(Measure::Leaked),
             churn_deviation: deviation(Measure::Churn),

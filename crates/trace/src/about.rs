@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use crate::frame;
 use crate::texts;
 
+/// The name of the text that tells why the recording ended before the program did, at a limit for example.
+pub const INCOMPLETE: &str = "incomplete";
+
 /// The metadata of a trace: named texts such as the program, its arguments and the machine. Any other name is allowed.
 ///
 /// ```
@@ -33,6 +36,12 @@ impl About {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.texts.get(name).map(String::as_str)
+    }
+
+    /// Returns why the recording ended before the program did, if it did so.
+    #[must_use]
+    pub fn incomplete(&self) -> Option<&str> {
+        self.get(INCOMPLETE)
     }
 
     /// Sets the text of this name. Zero bytes become spaces, because they separate texts in files. All texts of a trace

@@ -45,6 +45,9 @@ mod unpack;
 pub use error::ImportError;
 pub use format::Format;
 pub use snapshot::NAME as SNAPSHOT;
+
+/// The name of the text that tells from which format a trace was imported.
+pub const IMPORTED_FROM: &str = "imported from";
 pub use summary::{LeftOut, Summary};
 
 use ledger::Ledger;

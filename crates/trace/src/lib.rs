@@ -51,7 +51,7 @@ mod totals;
 mod touched;
 mod writer;
 
-pub use about::About;
+pub use about::{About, INCOMPLETE};
 pub use batch::{Batch, BatchRoom};
 pub use error::{ReadError, WriteError};
 pub use event::{DEFAULT_ALIGN, Event, Kind};

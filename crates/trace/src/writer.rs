@@ -133,6 +133,11 @@ impl<W: Write> Writer<W> {
         self.written
     }
 
+    /// Returns the number of events in the valid part of the file.
+    pub fn events_written(&self) -> u64 {
+        self.first.0
+    }
+
     /// Returns the number of events so far.
     pub fn events(&self) -> u64 {
         self.first.0 + self.columns.events() as u64
@@ -499,8 +504,10 @@ impl<W: Write> Writer<W> {
         self.columns.take_bytes(&mut contents);
         self.granted = 0;
         let outcome = self.put_frame(Contents::Events, events, &contents);
-        (self.first, self.contents) = (after, contents);
-        outcome
+        self.contents = contents;
+        outcome?;
+        self.first = after;
+        Ok(())
     }
 
     fn put_definitions(&mut self) -> Result<(), WriteError> {

@@ -236,6 +236,11 @@ impl Translation {
         self.writer.flush_frame()
     }
 
+    /// Returns the number of events in the valid part of the file.
+    pub fn events_written(&self) -> u64 {
+        self.writer.events_written()
+    }
+
     /// Returns the length of the valid part of the file.
     pub fn written(&self) -> u64 {
         self.writer.written()

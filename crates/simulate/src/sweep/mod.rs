@@ -15,7 +15,7 @@ use heapwright_host::files::ensure_rereadable;
 use heapwright_host::names::Shown;
 use heapwright_host::parallel;
 use heapwright_show::number;
-use heapwright_show::output::warn_of_damage;
+use heapwright_show::output::warn_of_part;
 use heapwright_show::progress::Progress;
 use heapwright_show::usage::Misuse;
 
@@ -153,7 +153,7 @@ fn recordings(arguments: &Arguments) -> Result<Vec<Recording>> {
     let mut recordings = Vec::new();
     for path in &arguments.traces {
         let recording = Recording::open(path, room).with_context(|| path.shown().into_owned())?;
-        warn_of_damage(path, recording.damage());
+        warn_of_part(path, recording.damage(), recording.incomplete());
         room -= recording.bytes().min(room);
         recordings.push(recording);
     }

@@ -33,7 +33,7 @@ use crate::plain;
 use crate::terminal::Terminal;
 use heapwright_run::launch;
 use heapwright_show::number;
-use heapwright_show::output::warn_of_damage;
+use heapwright_show::output::warn_of_part;
 use heapwright_show::terminal::fitted_below;
 use heapwright_show::usage::Misuse;
 
@@ -72,7 +72,7 @@ pub fn run(plan: &Plan) -> Result<ExitCode> {
         player.seek(at)?;
     }
     if plan.once {
-        warn_of_damage(plan.path, player.damage.as_ref());
+        warn_of_part(plan.path, player.damage.as_ref(), player.incomplete());
         return print(&mut player, plan.at);
     }
     let show = if plan.quiz { Show::asking(player) } else { Show::of(player) };

@@ -1,5 +1,6 @@
 //! Plays a trace: forwards at some speed, step by step, or from the start again.
 
+use std::borrow::Cow;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -75,9 +76,15 @@ impl Player {
         })
     }
 
-    /// Returns the name of the recorded program.
-    pub fn program(&self) -> &str {
-        self.reader.about().get("program").unwrap_or("?")
+    /// Returns the name of the recorded program, or of the file where the trace tells none.
+    pub fn program(&self) -> Cow<'_, str> {
+        let of_file = || self.path.file_name().map_or_else(|| self.path.shown(), Shown::shown);
+        self.reader.about().get("program").map_or_else(of_file, Cow::Borrowed)
+    }
+
+    /// Returns why the recording ended before the program did, if it did so.
+    pub fn incomplete(&self) -> Option<&str> {
+        self.reader.about().incomplete()
     }
 
     /// Returns whether a seek is in progress.
