@@ -455,6 +455,7 @@ fn a_trace_keeps_to_its_size() {
     assert!((16 << 10..=64 << 10).contains(&length), "{length}");
     let trace = read_at(&place.path("t.hwt"));
     assert!(trace.is_finished && trace.events > 1000);
+    assert_eq!(shown_events(&said).replace(',', ""), trace.events.to_string());
     assert!(trace.about.get("incomplete").is_some_and(|why| why.contains("--max-size")));
     assert!(trace.sites.iter().any(|text| text.contains("main ticking.c:") || text.contains("main")));
     let refused = place.record(&["--max-size", "1000"]).args(["echo", "started"]).output().unwrap();

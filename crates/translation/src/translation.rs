@@ -289,16 +289,24 @@ impl Translation {
     #[inline(always)]
     fn free(&mut self, thread: u32, block: Block) -> Result<(), WriteError> {
         self.in_thread(thread)?;
+        self.end(block)
+    }
+
+    /// Writes that a block is freed. What the limit of the trace leaves out is not counted.
+    #[inline(always)]
+    fn end(&mut self, block: Block) -> Result<(), WriteError> {
+        self.writer.free(block.number)?;
         self.figures.frees += 1;
         self.figures.live -= block.size;
-        self.writer.free(block.number)
+        Ok(())
     }
 
     fn fail(&mut self, thread: u32, size: u64, align: u64) -> Result<(), WriteError> {
         self.in_thread(thread)?;
         self.write_site()?;
+        self.writer.fail(size, align)?;
         self.figures.failed += 1;
-        self.writer.fail(size, align)
+        Ok(())
     }
 
     fn resize(&mut self, thread: u32, record: Record) -> Result<(), WriteError> {
@@ -353,9 +361,7 @@ impl Translation {
     #[inline(never)]
     fn free_unseen(&mut self, block: Block) -> Result<(), WriteError> {
         self.figures.unseen_frees += 1;
-        self.figures.frees += 1;
-        self.figures.live -= block.size;
-        self.writer.free(block.number)
+        self.end(block)
     }
 
     /// Writes the thread of the events that follow, if it changes.
