@@ -120,8 +120,14 @@ fn multiple(ratio: Estimate, what: &str) -> String {
     format!("{:.1} times {what} (95 % interval {:.1} to {:.1})", ratio.median, ratio.low(), ratio.high())
 }
 
-/// A ratio below 2, as in "18 % less memory (95 % interval 15 to 21)".
+/// A ratio below 2, as in "18 % less memory (95 % interval 15 to 21)"; where it is not known whether it is less or more,
+/// as in "between 3 % less and 12 % more memory (95 % interval)".
 fn share(ratio: Estimate, what: &str) -> String {
+    let ends = [1.0 - ratio.low(), ratio.high() - 1.0];
+    if ends.iter().all(|&end| end > 0.0) {
+        let [less, more] = ends.map(percent);
+        return format!("between {less} % less and {more} % more {what} (95 % interval)");
+    }
     let (word, share, ends) = match ratio.median < 1.0 {
         true => ("less", 1.0 - ratio.median, [1.0 - ratio.high(), 1.0 - ratio.low()]),
         false => ("more", ratio.median - 1.0, [ratio.low() - 1.0, ratio.high() - 1.0]),
@@ -135,5 +141,19 @@ pub fn percent(share: f64) -> String {
     match format!("{:.0}", 100.0 * share).as_str() {
         "-0" => "0".to_owned(),
         percent => percent.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_less_or_more_is_called_neither() {
+        let of = |median, low, high| share(Estimate { median, interval: Some([low, high]) }, "memory");
+        assert_eq!(of(0.82, 0.79, 0.85), "18 % less memory (95 % interval 15 to 21)");
+        assert_eq!(of(1.25, 1.25, 1.5), "25 % more memory (95 % interval 25 to 50)");
+        assert_eq!(of(0.9, 0.83, 1.13), "between 17 % less and 13 % more memory (95 % interval)");
+        assert_eq!(share(Estimate::exact(0.75), "memory"), "25 % less memory (95 % interval 25 to 25)");
     }
 }
