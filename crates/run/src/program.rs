@@ -138,7 +138,7 @@ fn obstacle(path: &Path) -> Option<String> {
     };
     if (program.bits, program.machine) != (own.bits, own.machine) {
         let bits = program.bits;
-        return Some(format!("is a {bits}-bit program for another processor architecture than the drop-in library's"));
+        return Some(format!("is a {bits}-bit program for another processor architecture than that of the preloaded library"));
     }
     let Some(linker) = program.linker else {
         return Some(
@@ -148,7 +148,7 @@ fn obstacle(path: &Path) -> Option<String> {
     };
     if own.linker.is_some_and(|own| file_name(&own) != file_name(&linker)) {
         let linker = String::from_utf8_lossy(&linker);
-        return Some(format!("belongs to another C library than the drop-in library's (it is loaded by {linker})"));
+        return Some(format!("belongs to another C library than the preloaded one does (it is loaded by {linker})"));
     }
     if let Some(sanitizer) = program.needed.iter().find(|name| SANITIZERS.iter().any(|one| name.starts_with(one))) {
         return Some(format!(
