@@ -197,13 +197,24 @@ fn release(blocks: &Evicted) {
         return;
     }
     let Some(mut arena) = ARENA.lock() else { return };
-    for block in blocks.each() {
-        if let Some(mark) = Mark::of(block) {
-            mark.erase();
-        }
-        // SAFETY: the block is not used.
-        let _ = unsafe { arena.remove(block) };
+    blocks.each().for_each(|block| remove(&mut arena, block));
+}
+
+/// As [`release`], for one block.
+#[inline(never)]
+fn release_one(block: NonNull<u8>) {
+    if let Some(mut arena) = ARENA.lock() {
+        remove(&mut arena, block);
     }
+}
+
+#[inline(always)]
+fn remove(arena: &mut ArenaGuard, block: NonNull<u8>) {
+    if let Some(mark) = Mark::of(block) {
+        mark.erase();
+    }
+    // SAFETY: the block is not used.
+    let _ = unsafe { arena.remove(block) };
 }
 
 fn take_cached(layout: Layout, heap: Option<Owned>) -> Option<(NonNull<u8>, usize)> {
@@ -216,7 +227,7 @@ fn take_cached(layout: Layout, heap: Option<Owned>) -> Option<(NonNull<u8>, usiz
 fn cache_or_release(block: NonNull<u8>, length: usize, heap: Option<Owned>) {
     match heap.filter(|_| length <= LongCache::LONGEST) {
         Some(mut heap) => release(&heap.long_cache().add(block, length)),
-        None => release(&Evicted::one(block)),
+        None => release_one(block),
     }
 }
 

@@ -64,9 +64,12 @@ impl DirtyPages {
         for word in pages.start / 64..pages.end.div_ceil(64) {
             let mask = mask_of(word, &pages);
             let bits = &mut self.words()[word];
-            let added = (mask & !*bits).count_ones();
-            *bits |= mask;
-            self.marked += added as usize;
+            let added = mask & !*bits;
+            // Where a block is allocated and freed in turns, all are marked.
+            if added != 0 {
+                *bits |= added;
+                self.marked += added.count_ones() as usize;
+            }
         }
         self.start = self.start.min(pages.start);
         self.end = self.end.max(pages.end);
