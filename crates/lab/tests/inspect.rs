@@ -344,6 +344,23 @@ fn a_block_that_crosses_pages_is_in_memory_once() {
     }
 }
 
+#[test]
+fn blocks_that_cannot_be_looked_into_are_named() {
+    const WHY: &str = "--peek looks into those of glibc's malloc only";
+    for runner in [&["run"][..], &["run", "-p", "first"], &[]] {
+        let subject = Subject::start_with(runner, &["quiet"]);
+        let shown = text(&inspect(&["--stop", "--peek"], subject.pid()).output().unwrap()).replace('\n', " ");
+        let picture = picture(&["--json", "--stop", "--peek"], subject.pid());
+        let is_glibcs = runner.is_empty();
+        assert_eq!(shown.contains(WHY), !is_glibcs, "{shown}");
+        assert_eq!(shown.contains("contents of blocks"), is_glibcs, "{shown}");
+        let reason = picture["contents_unread"].as_str().unwrap_or_default();
+        assert_eq!((picture["contents"].is_null(), reason.contains(WHY)), (!is_glibcs, !is_glibcs), "{picture:#}");
+        let shown = text(&inspect(&["--stop"], subject.pid()).output().unwrap()).replace('\n', " ");
+        assert!(!shown.contains("--peek"), "{shown}");
+    }
+}
+
 /// It is recognised by what is in its memory.
 #[test]
 fn a_heap_of_this_project_is_shown_where_the_library_has_another_name() {
