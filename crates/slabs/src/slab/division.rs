@@ -7,19 +7,33 @@
 use core::ops::Range;
 
 use super::PAGES;
-use crate::classes::{PAGE, SLAB};
+use crate::classes::{PAGE, blocks_in_slab, blocks_to, size_of_class};
 
-/// The blocks of a slab, all of `size` bytes, of which each page is overlapped by `overlaps` that are out.
+/// The blocks of a slab of one class.
 pub(super) struct Overlaps<'a> {
-    pub(super) size: usize,
-    pub(super) overlaps: &'a [u16; PAGES],
+    /// The length of a block.
+    size: usize,
+    /// For each page, the number of blocks that overlap it and are out.
+    overlaps: &'a [u16; PAGES],
+    /// For each page, and for the end of the slab, the number of blocks that begin below it.
+    below: [usize; PAGES + 1],
+    /// For each of these places, how far behind it the last of these blocks reaches, in bytes.
+    beyond: [usize; PAGES + 1],
 }
 
 /// For each page, and for both answers to whether a block that is out crosses into it: a bit for each number of
 /// crossings behind it that its count and those of the higher pages allow.
 type Crossings = [[u32; 2]; PAGES + 1];
 
-impl Overlaps<'_> {
+impl<'a> Overlaps<'a> {
+    /// Returns the blocks of a slab of `class`, of which each page is overlapped by `overlaps` that are out.
+    pub(super) fn new(class: usize, overlaps: &'a [u16; PAGES]) -> Overlaps<'a> {
+        let size = size_of_class(class);
+        let below = core::array::from_fn(|page| blocks_to(page * PAGE, class).min(blocks_in_slab(class)));
+        let beyond = core::array::from_fn(|page| (below[page] * size).saturating_sub(page * PAGE));
+        Overlaps { size, overlaps, below, beyond }
+    }
+
     /// Returns the bytes in each page of blocks that are out, `out` in all; `None` for counts that no blocks have.
     pub(super) fn bytes_by_page(&self, out: usize) -> Option<[usize; PAGES]> {
         let overlaps: usize = self.overlaps.iter().copied().map(usize::from).sum();
@@ -55,11 +69,11 @@ impl Overlaps<'_> {
     /// Returns the numbers of blocks, of 0 and 1, that may cross from a page into the next one and be out, if
     /// `entering` cross into it.
     fn can_leave(&self, page: usize, entering: usize) -> Range<usize> {
-        let blocks = self.first_block_of(page + 1) - self.first_block_of(page);
-        let beginning = usize::from(self.overlaps[page]).checked_sub(entering);
-        match beginning.filter(|&out| out <= blocks) {
+        let blocks = self.below[page + 1] - self.below[page];
+        let begin = usize::from(self.overlaps[page]).checked_sub(entering);
+        match begin.filter(|&out| out <= blocks) {
             None => 0..0,
-            Some(_) if !self.is_crossed(page + 1) => 0..1,
+            Some(_) if self.beyond[page + 1] == 0 => 0..1,
             // The block that enters covers the page and leaves it.
             Some(_) if blocks == 0 => entering..entering + 1,
             Some(0) => 0..1,
@@ -70,23 +84,10 @@ impl Overlaps<'_> {
 
     /// Returns the bytes in a page of blocks that are out, of which `entering` cross into it and `leaving` out of it.
     fn bytes_in(&self, page: usize, entering: usize, leaving: usize) -> usize {
-        let (start, end) = (page * PAGE, (page + 1) * PAGE);
-        let first = self.first_block_of(page) * self.size;
-        if first > end {
+        if self.beyond[page] > PAGE {
             return entering * PAGE;
         }
         let whole = usize::from(self.overlaps[page]) - entering - leaving;
-        entering * first.saturating_sub(start) + whole * self.size + leaving * (end % self.size)
-    }
-
-    /// Returns the number of the first block that begins in a page or behind it.
-    fn first_block_of(&self, page: usize) -> usize {
-        (page * PAGE).div_ceil(self.size).min(SLAB / self.size)
-    }
-
-    /// Returns whether a block crosses into a page from the one before.
-    fn is_crossed(&self, page: usize) -> bool {
-        let start = page * PAGE;
-        !start.is_multiple_of(self.size) && start / self.size < SLAB / self.size
+        entering * self.beyond[page] + whole * self.size + leaving * (self.size - self.beyond[page + 1])
     }
 }

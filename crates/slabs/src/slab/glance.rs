@@ -4,7 +4,7 @@ use core::mem::offset_of;
 
 use super::division::Overlaps;
 use super::{PAGES, Slab, SlabMeta};
-use crate::classes::{CLASSES, GRAIN, PAGE, SLAB, size_of_class};
+use crate::classes::{CLASSES, GRAIN, PAGE, SLAB, class_of, size_of_class};
 use crate::entry::{DISSOLVED, Entry};
 
 /// A slab, decoded from bytes that may be inconsistent: figures are within what a slab can have.
@@ -53,11 +53,12 @@ impl SlabGlance {
         Some(SlabGlance { owner: entry.owner(), size, out, bytes_out, pages, resident })
     }
 
-    /// Returns for each page the bytes in blocks that are out; their sum is [`SlabGlance::bytes_out`]. Where several sets
-    /// of blocks have the counts of the slab, those of one of them. In a dissolved slab, and where the bytes of the
-    /// slab contradict each other, the bytes are spread over the pages by their numbers of blocks.
+    /// Returns for each page the bytes in blocks that are out; their sum is [`SlabGlance::bytes_out`]. Where several
+    /// sets of blocks have the counts of the slab, they are those of one of them. In a dissolved slab, and where the
+    /// counts contradict each other, the bytes are spread over the pages by their counts.
     pub fn bytes_out_by_page(&self) -> impl Iterator<Item = usize> + use<> {
-        let divided = self.size.and_then(|size| Overlaps { size, overlaps: &self.pages }.bytes_by_page(self.out));
+        let overlaps = self.size.map(|size| Overlaps::new(class_of(size), &self.pages));
+        let divided = overlaps.and_then(|overlaps| overlaps.bytes_by_page(self.out));
         divided.unwrap_or_else(|| self.spread_bytes_out()).into_iter()
     }
 
