@@ -62,7 +62,8 @@ pub struct Arguments {
         conflicts_with = "core"
     )]
     watch: Option<Duration>,
-    /// Look into blocks: which C++ classes they are objects of, and texts. Their contents may be private.
+    /// Look into blocks of glibc's malloc: which C++ classes they are objects of, and texts. Their contents may be
+    /// private.
     #[arg(long, conflicts_with = "watch")]
     peek: bool,
     /// Write a page with heap maps to this file.
@@ -219,6 +220,7 @@ pub fn picture_of(pid: u32, meanwhile: Meanwhile, wanted: Wanted) -> Result<Pict
         Some((image, copied)) => {
             let times = Times { stopped: go_on(), copying, copied };
             let mut picture = Picture::take(subject, &image, &mappings);
+            picture.add_own(own, &mappings);
             if wanted == Wanted::Contents {
                 picture.peek(&Backed::new(&image, &target), &mappings, &statics);
                 target.check_life()?;
@@ -227,6 +229,7 @@ pub fn picture_of(pid: u32, meanwhile: Meanwhile, wanted: Wanted) -> Result<Pict
         }
         None => {
             let mut picture = Picture::take(subject, &target, &mappings);
+            picture.add_own(own, &mappings);
             if wanted == Wanted::Contents {
                 picture.peek(&target, &mappings, &statics);
             }
@@ -235,7 +238,6 @@ pub fn picture_of(pid: u32, meanwhile: Meanwhile, wanted: Wanted) -> Result<Pict
         }
     };
     picture.times = Some(times);
-    picture.add_own(own, &mappings);
     Ok(picture)
 }
 

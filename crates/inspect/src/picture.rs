@@ -159,6 +159,8 @@ pub struct Picture {
     pub unread: Option<String>,
     /// What its blocks contain, when it was asked for.
     pub contents: Option<Contents>,
+    /// Why it is not known what its blocks contain, when it was asked for.
+    pub contents_unread: Option<&'static str>,
 }
 
 /// What the main arena may have more from the system than lies between its first chunk and its end.
@@ -167,6 +169,9 @@ const SMALL_DIFFERENCE: u64 = 64 << 10;
 /// Why no heap of glibc's is found in a process whose libraries' data is in swap.
 const DATA_IN_SWAP: &str = "data of its libraries is in swap, where malloc's arenas may be, and reading would bring it \
                             back: try again when the program has worked on its heap";
+
+/// Why blocks of other mallocs than glibc's are not looked into.
+const NOT_LOOKED_INTO: &str = "--peek looks into those of glibc's malloc only";
 
 /// What makes the picture's title.
 pub struct Subject {
@@ -210,6 +215,7 @@ impl Picture {
             heapwright_mapped_resident: None,
             program: subject.program,
             contents: None,
+            contents_unread: None,
         }
     }
 
@@ -251,10 +257,13 @@ impl Picture {
         }
     }
 
-    /// Looks into its blocks, which are listed and lie in `memory`.
+    /// Looks into its blocks of glibc's malloc, which are listed and lie in `memory`. The heap of `libheapwright.so`, if
+    /// it has one, is in the picture already.
     pub fn peek(&mut self, memory: &impl Memory, mappings: &[Mapping], statics: &dyn Statics) {
         let blocks = self.glibc.as_ref().map(|glibc| glibc.blocks.as_slice());
+        let has_others = blocks.is_none() || self.heapwright.is_some() || self.unread.is_some();
         self.contents = blocks.map(|blocks| peek::look(memory, blocks, mappings, statics));
+        self.contents_unread = has_others.then_some(NOT_LOOKED_INTO);
     }
 }
 

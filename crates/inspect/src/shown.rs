@@ -58,6 +58,9 @@ pub fn paragraph(picture: &Picture) -> String {
         (None, Some(glibc)) => text += &verdict(picture, glibc),
         (None, None) => text += &without_glibc(picture),
     }
+    if let Some(reason) = picture.contents_unread {
+        text = format!("{} What its blocks contain is not known: {reason}.", text.trim_end());
+    }
     if picture.missing > 0 {
         text += &format!(" The core file is truncated: {} are missing.", bytes(picture.missing));
     }

@@ -54,8 +54,12 @@ impl Subject {
     }
 
     fn start_with(runner: &[&str], arguments: &[&str]) -> Subject {
+        Subject::of(SUBJECT, runner, arguments)
+    }
+
+    fn of(source: &str, runner: &[&str], arguments: &[&str]) -> Subject {
         let folder = TempDir::new().unwrap();
-        let program = common::compiled(folder.path(), "subject", SUBJECT, &["-O1", "-w", "-fno-builtin"]);
+        let program = common::compiled(folder.path(), "subject", source, &["-O1", "-w", "-fno-builtin"]);
         let mut command = match runner {
             [] => Command::new(&program),
             words => {
@@ -309,6 +313,51 @@ fn what_of_a_heap_of_this_project_is_in_memory_is_shown() {
         let row = |name: &str| shown.lines().find(|line| line.starts_with(name)).unwrap();
         let words = |name: &str| row(name).split("  ").filter(|word| !word.is_empty()).count();
         assert_eq!((words("all "), words("blocks ")), (4, 4), "{shown}");
+    }
+}
+
+/// Allocates blocks that cross pages and touches them, frees every second, and allocates what it never touches.
+const CROSSING: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(void) {
+    static char *blocks[20000];
+    for (int index = 0; index < 20000; index++) memset(blocks[index] = malloc(3072), 1, 3072);
+    for (int index = 0; index < 20000; index += 2) free(blocks[index]);
+    char *volatile untouched = malloc(31 << 20);
+    puts("ready"), fflush(stdout);
+    pause();
+}
+"#;
+
+#[test]
+fn a_block_that_crosses_pages_is_in_memory_once() {
+    for policy in ["cached", "first"] {
+        let subject = Subject::of(CROSSING, &["run", "-p", policy], &[]);
+        let picture = picture(&["--json", "--stop"], subject.pid());
+        let heap = &picture["heapwright"];
+        let live = heap["resident_live"].as_u64().unwrap();
+        let blocks = 10_000 * 3072;
+        assert!((blocks..blocks + (64 << 10)).contains(&live), "{policy}: {heap:#}");
+    }
+}
+
+#[test]
+fn blocks_that_cannot_be_looked_into_are_named() {
+    const WHY: &str = "--peek looks into those of glibc's malloc only";
+    for runner in [&["run"][..], &["run", "-p", "first"], &[]] {
+        let subject = Subject::start_with(runner, &["quiet"]);
+        let shown = text(&inspect(&["--stop", "--peek"], subject.pid()).output().unwrap()).replace('\n', " ");
+        let picture = picture(&["--json", "--stop", "--peek"], subject.pid());
+        let is_glibcs = runner.is_empty();
+        assert_eq!(shown.contains(WHY), !is_glibcs, "{shown}");
+        assert_eq!(shown.contains("contents of blocks"), is_glibcs, "{shown}");
+        let reason = picture["contents_unread"].as_str().unwrap_or_default();
+        assert_eq!((picture["contents"].is_null(), reason.contains(WHY)), (!is_glibcs, !is_glibcs), "{picture:#}");
+        let shown = text(&inspect(&["--stop"], subject.pid()).output().unwrap()).replace('\n', " ");
+        assert!(!shown.contains("--peek"), "{shown}");
     }
 }
 

@@ -123,6 +123,35 @@ fn the_counters_are_those_of_the_program() {
 }
 
 #[test]
+fn blocks_are_those_that_are_live_under_every_policy() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#include <stdlib.h>\nvoid *p[25000];\nint main(void) {\n\
+        for (int i = 0; i < 25000; i++) p[i] = malloc(100);\n\
+        for (int i = 0; i < 20000; i += 2) free(p[i]);\n    return 0; }";
+    let program = compiled(folder.path(), "halves", source, &["-O0"]);
+    for policy in ["cached", "first", "next", "best", "worst", "random", "buddy", "good", "mapped"] {
+        let said = stderr(&heapwright().args(["run", "-p", policy, "--"]).arg(&program).output().unwrap());
+        let line = said.lines().find(|line| line.contains("blocks at exit")).unwrap_or_default();
+        assert_eq!(line.split_whitespace().last(), Some("15,000"), "{policy}: {said}");
+        let json = heapwright().args(["run", "--stats=json", "-p", policy, "--"]).arg(&program).output().unwrap();
+        let json: Value = serde_json::from_slice(&json.stderr).unwrap();
+        assert_eq!(json["results"][0]["counters"]["blocks"], 15_000, "{policy}");
+    }
+}
+
+#[test]
+fn report_000_counts_used_and_free_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#include <stdlib.h>\nvoid *p[5];\nint main(void) {\n\
+        for (int i = 0; i < 5; i++) p[i] = malloc(100);\n    free(p[1]); free(p[3]); return 0; }";
+    let program = compiled(folder.path(), "five", source, &["-O0"]);
+    let published = ["run", "--rules", "report000", "-p", "first", "--stats=report", "--"];
+    let said = stderr(&heapwright().args(published).arg(&program).output().unwrap());
+    let blocks = said.lines().find(|line| line.starts_with("blocks")).unwrap_or_default();
+    assert_eq!(blocks.split_whitespace().last(), Some("5"), "{said}");
+}
+
+#[test]
 fn a_static_program_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let program = compiled(folder.path(), "static", "int main(void) { return 3; }", &["-static"]);

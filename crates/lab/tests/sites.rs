@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::heapwright;
+use common::{compiled, heapwright};
 use heapwright_trace::{About, Kind, Writer};
 use seeded::programs::{CHURN, LEAK, Language, PEAK, program, python};
 use serde_json::Value;
@@ -335,6 +335,33 @@ fn changes_are_in_the_page(page: &str) {
     assert_eq!((&row("leaks")["before"][1], &row("leaks")["after"][1]), (&10_000.into(), &20_000.into()));
     assert_eq!((&row("comes")["state"], &row("leaks")["state"]), (&"new".into(), &"".into()));
     assert_eq!(data["failures"].as_array().unwrap().len(), 1);
+}
+
+/// The program prints the bytes by which the chunks of its blocks are longer than its requests.
+#[test]
+fn rounding_is_what_glibc_adds_to_blocks_in_its_heap_and_to_blocks_that_it_maps() {
+    const SOURCE: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+        static size_t added;\n\
+        static char *last;\n\
+        static void hold(size_t size) {\n\
+            last = malloc(size);\n\
+            added += (((size_t *)last)[-1] & ~(size_t)7) - size;\n}\n\
+        int main(void) {\n\
+            for (size_t size = 0; size < 2000; size += 7) hold(size);\n\
+            /* Until the free memory above the blocks is less than the threshold. */\n\
+            while ((char *)sbrk(0) - last > 100000) hold(8000);\n\
+            for (int i = 0; i < 100; i++) hold(135169);\n\
+            for (size_t size = 131049; size < 131049 + 8192; size += 13) hold(size);\n\
+            char text[32];\n\
+            return write(1, text, snprintf(text, sizeof text, \"%zu\", added)) < 0; }";
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(folder.path(), "rounded", SOURCE, &["-O0", "-w"]);
+    let trace = folder.path().join("t.hwt");
+    let output = heapwright().args(["record", "--sites=1", "-o"]).arg(&trace).arg("--").arg(program).output().unwrap();
+    let added: u64 = String::from_utf8(output.stdout).unwrap().parse().unwrap();
+    let whole = json(&trace, &["--limit", "0"]);
+    let row = whole["results"].as_array().unwrap().iter().find(|row| row["name"].as_str().unwrap().starts_with("hold"));
+    assert_eq!(row.unwrap()["rounding_bytes"], added, "{whole:#}");
 }
 
 /// Go's own tool reads an exported profile, and its totals are those of the trace.

@@ -35,7 +35,7 @@ pub fn ensure_room(folder: &Path) -> Result<()> {
     })
 }
 
-/// The statistics of one process. Its figures are passed on unchanged.
+/// The statistics of one process. Its figures are passed on unchanged, except for `blocks`.
 #[derive(Deserialize, Serialize)]
 pub struct Report {
     /// The program's name.
@@ -44,8 +44,11 @@ pub struct Report {
     pid: u32,
     /// The policy that it ran under.
     policy: String,
-    /// The counters, by name; `null` for an unknown one.
+    /// The counters, by name; `null` for an unknown one. `blocks` counts live blocks.
     counters: Map<String, Value>,
+    /// Blocks as the library counts them: under a policy, used and free.
+    #[serde(skip)]
+    library_blocks: Option<u64>,
     /// The holes at the end.
     holes: Map<String, Value>,
     /// The size classes of the default malloc; empty under a policy.
@@ -72,6 +75,17 @@ impl Report {
         &self.program
     }
 
+    /// Reads the JSON of a process; `None` if it is incomplete.
+    fn parse(text: &[u8]) -> Option<Report> {
+        let mut report: Report = serde_json::from_slice(text).ok()?;
+        report.library_blocks = report.figure("blocks");
+        if let Some((mallocs, frees)) = report.figure("mallocs").zip(report.figure("frees")) {
+            // Blocks of the library include holes under a policy; this difference has one meaning under all.
+            report.counters.insert("blocks".to_owned(), mallocs.saturating_sub(frees).into());
+        }
+        Some(report)
+    }
+
     /// Returns whether the process allocated anything, as far as is known.
     pub fn has_mallocs(&self) -> bool {
         self.counters.get("mallocs").and_then(Value::as_u64) != Some(0)
@@ -95,10 +109,7 @@ impl Gathered {
         for entry in fs::read_dir(folder).context("the statistics are gone")? {
             let path = entry?.path();
             // A process that was killed while it wrote leaves an incomplete report, which is skipped.
-            let Some(report) = fs::read(&path).ok().and_then(|text| serde_json::from_slice::<Report>(&text).ok())
-            else {
-                continue;
-            };
+            let Some(report) = fs::read(&path).ok().and_then(|text| Report::parse(&text)) else { continue };
             if report.pid == pid { gathered.own = Some(report) } else { gathered.others.push(report) }
         }
         gathered.others.sort_by_key(|report| report.pid);
@@ -248,13 +259,17 @@ const PUBLISHED: [(&str, &str); 9] = [
 ];
 
 impl Report {
-    /// Writes the statistics of report 000. Its maximum heap is without headers; where blocks have none, it is the
-    /// length of the heap.
+    /// Writes the statistics of report 000. Its blocks are used and free. Its maximum heap is without headers; where
+    /// blocks have none, it is the length of the heap.
     fn write_as_published(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "heapwright: {} [{}] under {}", self.program.shown(), self.pid, self.policy)?;
         for (name, key) in PUBLISHED {
-            let key = if key == "most_payload" && self.figure(key).is_none() { "peak_heap_size" } else { key };
-            let value = self.figure(key).map_or_else(|| "-".to_owned(), |value| value.to_string());
+            let value = match key {
+                "blocks" => self.library_blocks,
+                "most_payload" => self.figure(key).or_else(|| self.figure("peak_heap_size")),
+                _ => self.figure(key),
+            };
+            let value = value.map_or_else(|| "-".to_owned(), |value| value.to_string());
             writeln!(out, "{name:<10} {value}")?;
         }
         Ok(())

@@ -11,7 +11,7 @@ pub struct Amount {
     pub blocks: u64,
     /// The requested bytes.
     pub bytes: u64,
-    /// The bytes by which glibc's malloc rounds the requests up, with its header of 8 bytes.
+    /// The bytes by which glibc's malloc rounds the requests up, with its headers.
     pub rounding: u64,
     /// The squares of the requested bytes, for the errors of estimates.
     squares: u128,
@@ -66,10 +66,23 @@ pub fn square(size: u64) -> u128 {
     u128::from(size) * u128::from(size)
 }
 
-/// Returns the bytes by which glibc's malloc rounds a request up: chunks are multiples of 16 bytes, at least 32, of
-/// which 8 are the header.
+/// Returns the bytes by which glibc's malloc rounds a request up, with its header.
 fn rounding(size: u64) -> u64 {
-    size.saturating_add(8).checked_next_multiple_of(16).map_or(0, |chunk| chunk.max(32) - size)
+    glibc_chunk(size).map_or(0, |chunk| chunk - size)
+}
+
+/// Returns the length of the chunk that glibc's malloc has for a request; `None` above all addresses. A chunk is a
+/// multiple of 16 bytes, at least 32, of which 8 are the header. From `M_MMAP_THRESHOLD` on, it is a mapping of whole
+/// pages with a header of 16 bytes.
+///
+/// The threshold is taken to stay at its initial value, so that a block has the same length when it is freed. glibc
+/// raises it to the length of a mapping that the program frees, and later blocks below it lie in the heap.
+fn glibc_chunk(size: u64) -> Option<u64> {
+    const MMAP_THRESHOLD: u64 = 128 << 10;
+    const WORD: u64 = 8;
+    const PAGE: u64 = 4096;
+    let chunk = size.checked_add(WORD)?.checked_next_multiple_of(16)?.max(32);
+    if chunk < MMAP_THRESHOLD { Some(chunk) } else { chunk.checked_add(WORD)?.checked_next_multiple_of(PAGE) }
 }
 
 /// The sums of the blocks of one call site.
@@ -209,8 +222,12 @@ mod tests {
 
     #[test]
     fn rounding_is_glibcs() {
-        for (size, chunk) in [(0, 32), (1, 32), (24, 32), (25, 48), (40, 48), (41, 64), (1 << 20, (1 << 20) + 16)] {
+        for (size, chunk) in [(0, 32), (1, 32), (24, 32), (25, 48), (40, 48), (41, 64), (131_048, 131_056)] {
             assert_eq!(size + rounding(size), chunk, "{size}");
+        }
+        // The shortest chunk that is mapped, and those about the ends of pages.
+        for (size, pages) in [(131_049, 33), (135_144, 33), (135_145, 34), (135_169, 34), (1 << 20, 257)] {
+            assert_eq!(size + rounding(size), pages * 4096, "{size}");
         }
         assert_eq!(rounding(u64::MAX), 0);
     }

@@ -8,6 +8,8 @@
 
 pub(crate) mod dissolved;
 #[cfg(not(loom))]
+mod division;
+#[cfg(not(loom))]
 mod glance;
 
 use core::ptr::{NonNull, null_mut};
