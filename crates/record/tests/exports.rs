@@ -32,7 +32,8 @@ const NEEDED: &str = "
     secure_getenv close environ fallocate fchmod fcntl fstat fstat64 fstatfs ftruncate ftruncate64 getpid getppid
     getrlimit linkat mmap mprotect munmap nanosleep madvise mincore open openat pread pread64 process_vm_readv pwrite
     pwrite64 read syscall sysconf unlink unlinkat write memcpy memmove memset memcmp bcmp strlen __stack_chk_guard
-    getauxval clock_gettime clock_getcpuclockid getrusage lseek prctl stat stat64 ioctl";
+    getauxval clock_gettime clock_getcpuclockid getrusage lseek prctl stat stat64 ioctl readlink
+    program_invocation_name __progname_full";
 
 /// The library under test, built once.
 fn library() -> &'static Library {

@@ -24,14 +24,15 @@
 //!
 //! When stacks are recorded, a stream has a table of [`Paths`] as well.
 //!
-//! From the bottom up: `turns`, [`Record`], [`Run`], [`Paths`], [`Buffer`], [`Header`], `StreamPath`, [`Recording`]
-//! (the process's side).
+//! From the bottom up: `turns`, [`Record`], [`Run`], [`Paths`], [`Buffer`], `command`, [`Header`], `StreamPath`,
+//! [`Recording`] (the process's side).
 #![no_std]
 
 #[cfg(test)]
 extern crate std;
 
 mod buffer;
+mod command;
 mod header;
 mod owners;
 mod paths;
