@@ -118,6 +118,7 @@ pub use thread_number::{second_thread_word, set_second_thread_word, set_thread_w
 pub use thread_slot::ThreadEnd;
 pub use threads::{SingleThreaded, is_single_threaded};
 pub use ticks::{coarse_nanoseconds, now_nanoseconds, ticks, ticks_after_work};
+pub use unnamed::create_empty;
 pub use usage::{
     Usage, are_huge_pages_off, own_usage, peak_of_program, resident_files, stat_field, thread_usage, usage_by, usage_of,
 };

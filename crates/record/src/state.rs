@@ -10,7 +10,9 @@ use heapwright_os::{
     second_thread_word, set_second_thread_word, set_thread_word, sleep_for_a_millisecond, thread_number, thread_word,
     uncancelled, undisturbed,
 };
-use heapwright_stream::{Appended, Buffer, Call, Header, Limits, Origin, Packed, Record, Recording, note_forked};
+use heapwright_stream::{
+    Appended, Buffer, Call, Header, Limits, Origin, Packed, Record, Recording, note_forked, note_refusal,
+};
 
 use crate::detail::{self, Detail, Kind};
 use crate::directory;
@@ -452,7 +454,10 @@ fn open(origin: Origin) -> Result<State, FileError> {
         }
         // There is no directory, or the collector has ended, and has reported why.
         None | Some(Err(FileError::NotFound)) => Ok(State::Off),
-        Some(Err(error)) => Err(error),
+        Some(Err(error)) => {
+            directory::with(|directory| note_refusal(directory, error));
+            Err(error)
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use heapwright_translation::Source;
 use super::left::Left;
 use super::process::{Details, PAUSE, Process, program};
 use super::program::Options;
-use super::recorded::{Recorded, Unread};
+use super::recorded::{Recorded, Refused, Unread};
 use super::traces::{Owner, Traces};
 
 /// How long processes that outlive the program are still read.
@@ -44,6 +44,8 @@ pub struct Collected {
     pub unread: Option<Unread>,
     /// Processes to be recorded that run, and have made no call until now.
     pub unheard: Vec<Left>,
+    /// Processes that could not create a stream.
+    pub refused: Vec<Refused>,
 }
 
 /// Handle of the threads that read streams.
@@ -160,9 +162,9 @@ impl Watcher {
         for recorded in &mut self.recorded {
             recorded.continued = left.iter().any(|left| recorded.is_seen && recorded.pid == left.pid);
         }
-        let (recorder_was_loaded, unheard) = (self.main.is_some(), self.unheard());
+        let (recorder_was_loaded, unheard, refused) = (self.main.is_some(), self.unheard(), self.refused());
         let Watcher { recorded, last_image, unread, .. } = self;
-        Ok(Collected { recorded, recorder_was_loaded, last_image, unread, unheard })
+        Ok(Collected { recorded, recorder_was_loaded, last_image, unread, unheard, refused })
     }
 
     /// Reads what the processes that the program `left` do in the time that they are given.
@@ -192,6 +194,12 @@ impl Watcher {
         }
         let is_heard = |left: &Left| self.recorded.iter().any(|one| one.is_seen && one.pid == left.pid);
         Left::all(&self.folder).into_iter().filter(|left| !is_heard(left)).collect()
+    }
+
+    /// Returns the processes that could not create a stream, as far as they could say so.
+    fn refused(&self) -> Vec<Refused> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        entries.filter_map(|entry| Refused::of(&entry.file_name())).collect()
     }
 
     /// Reads the streams for which there were no descriptors or no memory, now that the others have been read.
