@@ -241,9 +241,14 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
     };
     let Collected { recorded, recorder_was_loaded, last_image, unread, unheard, refused } = collected;
     let (mut traces, left_out) = traces.settle(finished.pid, recorded, options.least_events);
+    // One without /proc does not know its namespace, and is no certain successor; it is recorded nevertheless.
+    let is_namesake = |one: &&Recorded| !one.is_seen && one.pid == finished.pid;
+    let namesakes: Vec<_> =
+        traces.iter().chain(&left_out).filter(is_namesake).flat_map(|one| one.names.clone()).collect();
     // A program that was not to be recorded needs no reason.
     let is_chosen = |program: &Recorded| options.only.is_empty() || last_image <= Some(program.image);
     if let Some(program) = traces.first_mut().filter(|first| first.is_the_program && is_chosen(first)) {
+        program.names.extend(namesakes);
         program.ended_as(finished.name, last_image, &refused);
     }
     match (traces.is_empty(), unread) {
