@@ -241,10 +241,7 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
     };
     let Collected { recorded, recorder_was_loaded, last_image, unread, unheard, refused } = collected;
     let (mut traces, left_out) = traces.settle(finished.pid, recorded, options.least_events);
-    // One without /proc does not know its namespace, and is no certain successor; it is recorded nevertheless.
-    let is_namesake = |one: &&Recorded| !one.is_seen && one.pid == finished.pid;
-    let namesakes: Vec<_> =
-        traces.iter().chain(&left_out).filter(is_namesake).flat_map(|one| one.names.clone()).collect();
+    let namesakes = names_of_uncertain_successors(&traces, &left_out, finished.pid);
     // A program that was not to be recorded needs no reason.
     let is_chosen = |program: &Recorded| options.only.is_empty() || last_image <= Some(program.image);
     if let Some(program) = traces.first_mut().filter(|first| first.is_the_program && is_chosen(first)) {
@@ -266,6 +263,14 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
             Ok(Recording { traces, left_out, unread, unheard, status, asked_to_end, elapsed })
         }
     }
+}
+
+/// Returns the names of recorded programs that may be what process `pid` ran last: one that does not see /proc numbers
+/// the programs of its process anew, so that there are two of a number.
+fn names_of_uncertain_successors(traces: &[Recorded], left_out: &[Recorded], pid: u32) -> Vec<OsString> {
+    let of_process = || traces.iter().chain(left_out).filter(|one| one.pid == pid);
+    let is_one = |one: &&Recorded| of_process().filter(|other| other.image == one.image).count() > 1;
+    of_process().filter(is_one).flat_map(|one| one.names.clone()).collect()
 }
 
 /// Says that nothing is known of processes that continue.
