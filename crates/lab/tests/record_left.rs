@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::process::Output;
+use std::process::{Command, Output};
 
 use common::{compiled, heapwright};
 use tempfile::TempDir;
@@ -10,9 +10,14 @@ use tempfile::TempDir;
 /// Runs the command, whose arguments end before the program, with a program that leaves a process.
 fn with_left(folder: &TempDir, arguments: &[&str], left: [&str; 3]) -> Output {
     let program = compiled(folder.path(), "left", include_str!("programs/left.c"), &[]);
+    heapwright_with(arguments, folder).arg(program).args(left).output().unwrap()
+}
+
+/// The command up to the program's name, to be run in a folder.
+fn heapwright_with(arguments: &[&str], folder: &TempDir) -> Command {
     let mut command = heapwright();
-    command.args(arguments).arg("--").arg(program).args(left).current_dir(folder.path());
-    command.output().unwrap()
+    command.args(arguments).arg("--").current_dir(folder.path());
+    command
 }
 
 fn said(output: &Output) -> String {
@@ -51,4 +56,23 @@ fn a_process_that_is_left_cannot_be_confirmed() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("was still running when the program ended"), "{said}");
     assert!(said.contains("--confirm measures what ends with the program"), "{said}");
+}
+
+#[test]
+fn a_process_that_is_left_is_named_where_its_trace_is_not_kept() {
+    let folder = TempDir::new().unwrap();
+    let program = compiled(folder.path(), "left", include_str!("programs/left.c"), &[]);
+    for command in [&["record", "-o", "t.hwt"][..], &["sites"], &["report", "--no-real", "-p", "first", "-o", "p.html"]]
+    {
+        let mut command = heapwright_with(command, &folder);
+        let output = command.args(["bash", "-c", "\"$0\" 0 100 1000; true"]).arg(&program).output().unwrap();
+        let said = said(&output);
+        let expected = "was still running when the program ended, and had made few calls until then: keep it in the";
+        assert!(said.contains("left [") && said.contains(expected), "{command:?}: {said}");
+    }
+    // Without any other trace, that is why there is none.
+    let output = with_left(&folder, &["record", "-o", "t.hwt"], ["0", "100", "1000"]);
+    let said = said(&output);
+    let expected = "nothing was recorded: left [";
+    assert!(output.status.code() == Some(125) && said.contains(expected) && said.contains("few calls"), "{said}");
 }

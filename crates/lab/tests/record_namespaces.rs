@@ -124,3 +124,14 @@ fn the_end_of_a_program_in_another_namespace_is_noticed() {
     assert!((1000..25_000).contains(&traces[0].blocks[0]), "{said}");
     assert!(!said.contains("still running"), "{said}");
 }
+
+/// It does not know its namespace, so that its process is not known to be the one that another program began.
+#[test]
+fn a_program_without_proc_has_its_name_and_is_not_taken_for_unrecorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let without_proc = "mount -t tmpfs none /proc && exec ./inside 100000";
+    let Some((traces, said)) = recorded(folder.path(), &["unshare", "-rm", "sh", "-c", without_proc]) else { return };
+    assert_eq!(traces.iter().map(|trace| trace.blocks[0]).collect::<Vec<_>>(), [COUNT], "{said}");
+    assert!(said.lines().any(|line| line.contains(".hwt") && line.contains(" inside ")), "{said}");
+    assert!(!said.contains("nothing was recorded"), "{said}");
+}

@@ -1,4 +1,5 @@
-//! `heapwright record` where the system is short of what the command needs: descriptors, address space.
+//! `heapwright record` where the system is short of what the command or the program needs: descriptors, address space,
+//! files.
 
 mod common;
 
@@ -88,4 +89,42 @@ fn descriptors_that_are_short_are_named_with_what_to_do() {
             assert_eq!(said.matches("Too many open files").count(), 1, "{limit}, {words}: {said}");
         }
     }
+}
+
+/// The streams are longer with call sites: the limit is long enough for the calls alone.
+#[test]
+fn the_reason_that_the_recorder_has_is_the_one_that_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "ulimit -f 100; exec \"$0\" record --sites -o t.hwt -- sh -c :";
+    let mut command = Command::new("bash");
+    command.args(["-c", script]).arg(heapwright().get_program()).current_dir(&folder);
+    let output = command.output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    let last = said.lines().last().unwrap();
+    assert!(last.starts_with("heapwright: nothing was recorded: no stream could be made"), "{said}");
+    assert!(last.contains("`ulimit -f`") && !said.contains("LD_PRELOAD"), "{said}");
+}
+
+#[test]
+fn the_reason_is_named_where_another_program_goes_on_without_a_stream() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = record("true", &folder, &["bash", "-c", "ulimit -f 1; exec sh -c :"]);
+    let said = stderr(&output);
+    let expected = "went on as sh, of which nothing was recorded: no stream could be made for its calls: longer than";
+    assert!(said.contains(expected) && !said.contains("LD_PRELOAD"), "{said}");
+}
+
+/// The description of the error is not the C library's, which translates it once the program has set a locale: that
+/// allocates, in the recorder's hands.
+#[test]
+fn a_child_without_a_stream_goes_on_whatever_the_error_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = include_str!("programs/no_more_files.c");
+    let program = compiled(folder.path(), "no_more_files", source, &["-O1", "-fno-builtin"]);
+    let output = record("true", &folder, &[program.to_str().unwrap()]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let why = "no stream can be made: input or output failed (EIO, error 5 of the system)\n";
+    assert_eq!(said.matches(why).count(), 1, "{said}");
 }

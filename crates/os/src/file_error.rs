@@ -1,6 +1,5 @@
 //! Errors of files.
 
-use core::ffi::CStr;
 use core::fmt;
 
 use crate::errno::errno;
@@ -99,11 +98,46 @@ impl fmt::Display for FileError {
 
 impl core::error::Error for FileError {}
 
-/// Writes the C library's description.
+/// Writes the meaning of an error number and its name, as far as they are known. Not by the C library's `strerror_r`,
+/// which translates: it allocates, and takes locks of the library.
 fn describe(code: i32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let mut buffer = [0u8; 128];
-    // SAFETY: the buffer is an array, hence valid for writes of its length.
-    unsafe { libc::strerror_r(code, buffer.as_mut_ptr().cast(), buffer.len()) };
-    let text = CStr::from_bytes_until_nul(&buffer).ok().and_then(|text| text.to_str().ok()).unwrap_or_default();
-    write!(f, "{text} (error {code} of the system)")
+    match meaning(code) {
+        Some((name, text)) => write!(f, "{text} ({name}, error {code} of the system)"),
+        None => write!(f, "error {code} of the system"),
+    }
+}
+
+/// Returns the name and the meaning of the error numbers that operations on files have.
+fn meaning(code: i32) -> Option<(&'static str, &'static str)> {
+    Some(match code {
+        libc::EINTR => ("EINTR", "interrupted by a signal"),
+        libc::EIO => ("EIO", "input or output failed"),
+        libc::EBADF => ("EBADF", "the file descriptor is not open for this"),
+        libc::EFAULT => ("EFAULT", "bad address"),
+        libc::EBUSY => ("EBUSY", "the file or device is in use"),
+        libc::EXDEV => ("EXDEV", "the two paths are on different file systems"),
+        libc::ENODEV => ("ENODEV", "the file system or device cannot do this"),
+        libc::EINVAL => ("EINVAL", "the file system does not take these arguments"),
+        libc::ETXTBSY => ("ETXTBSY", "the file is a program that is running"),
+        libc::ESPIPE => ("ESPIPE", "the file has no positions"),
+        libc::EMLINK => ("EMLINK", "the file has too many names"),
+        libc::EPIPE => ("EPIPE", "the reader has closed the pipe"),
+        libc::EDEADLK => ("EDEADLK", "waiting for this lock would never end"),
+        libc::ENAMETOOLONG => ("ENAMETOOLONG", "the path or a name in it is too long"),
+        libc::ENOLCK => ("ENOLCK", "the system has no more file locks"),
+        libc::ENOSYS => ("ENOSYS", "the system does not have this call, or a filter refuses it"),
+        libc::EOPNOTSUPP => ("EOPNOTSUPP", "the file system does not support this"),
+        libc::EOVERFLOW => ("EOVERFLOW", "a number is too large for the system"),
+        libc::ENOTCONN => ("ENOTCONN", "the process that serves the file system has ended"),
+        libc::ECONNREFUSED => ("ECONNREFUSED", "the connection was refused"),
+        libc::ETIMEDOUT => ("ETIMEDOUT", "timed out"),
+        libc::EHOSTDOWN => ("EHOSTDOWN", "the host of the file system is down"),
+        libc::EHOSTUNREACH => ("EHOSTUNREACH", "the host of the file system cannot be reached"),
+        libc::ESTALE => ("ESTALE", "the file is gone from its remote file system"),
+        libc::EUCLEAN => ("EUCLEAN", "the file system is damaged"),
+        libc::EREMOTEIO => ("EREMOTEIO", "input or output failed on a remote host"),
+        libc::ENOKEY => ("ENOKEY", "the key of the encrypted file is missing"),
+        libc::EHWPOISON => ("EHWPOISON", "the memory has a hardware error"),
+        _ => return None,
+    })
 }

@@ -18,6 +18,7 @@
 //! - [`start_background`]: a thread of the library's own.
 //! - [`export_dlopen`]: libraries loaded later call the same malloc. [`export_reallocarray`]: ends in the program's.
 //! - [`here`], [`copy_stack`]: the calling thread's registers and stack, to be unwound elsewhere.
+//! - [`program_name`]: the program's file, whatever title the process shows.
 //! - [`at_fork`], [`Output`], [`Line`], [`variable`], [`secret_word`]: the process, for a library that replaces
 //!   `malloc`.
 #![no_std]
@@ -55,6 +56,7 @@ mod pages;
 mod pidfd;
 mod platform;
 mod process;
+mod program;
 mod ranges;
 #[cfg(feature = "refusals")]
 pub mod refusals;
@@ -102,8 +104,9 @@ pub use pages::{
 pub use platform::{Platform, platform};
 pub use process::{
     NoDirectory, abort, current_directory, exit_at_once, has_thread, has_variable_with, parent_process_id,
-    peak_resident, process_id, program_name, thread_id, variable,
+    peak_resident, process_id, thread_id, variable,
 };
+pub use program::{FileName, LONGEST_NAME, executed_name, linked_program_name, program_name};
 pub use ranges::{PageRange, purge_all, purges_by_vectors};
 pub use reservation::{Reservation, give_addresses_back, take_addresses_back};
 pub use secret::secret_word;
@@ -115,6 +118,7 @@ pub use thread_number::{second_thread_word, set_second_thread_word, set_thread_w
 pub use thread_slot::ThreadEnd;
 pub use threads::{SingleThreaded, is_single_threaded};
 pub use ticks::{coarse_nanoseconds, now_nanoseconds, ticks, ticks_after_work};
+pub use unnamed::create_empty;
 pub use usage::{
     Usage, are_huge_pages_off, own_usage, peak_of_program, resident_files, stat_field, thread_usage, usage_by, usage_of,
 };

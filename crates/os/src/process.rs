@@ -7,7 +7,6 @@ use crate::errno::{errno, errno_kept};
 
 unsafe extern "C" {
     static environ: *const *const c_char;
-    static program_invocation_short_name: *const c_char;
 }
 
 /// Calls `read` with the value of an environment variable. `None` when it is not set, or when the process runs with
@@ -87,16 +86,6 @@ pub fn has_thread(id: u32) -> bool {
 pub fn parent_process_id() -> u32 {
     // SAFETY: the call has no preconditions.
     unsafe { libc::getppid() as u32 }
-}
-
-/// Returns the file name of the program as it was called; empty when not known.
-#[must_use]
-pub fn program_name() -> &'static [u8] {
-    // SAFETY: the C library's pointer is null or leads to a C string that lives as long as the process.
-    unsafe {
-        let name = program_invocation_short_name;
-        if name.is_null() { b"" } else { CStr::from_ptr(name).to_bytes() }
-    }
 }
 
 /// Why the current directory has no usable path.

@@ -4,6 +4,7 @@ use core::ffi::CStr;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use crate::errno::errno_kept;
 use crate::file_error::FileError;
 use crate::output::Line;
 use crate::own_file::with_own_path;
@@ -22,6 +23,17 @@ pub(crate) fn make_unnamed(directory: &CStr) -> Result<(SegmentFile, Option<Temp
         }
         Err(error) => Err(error),
     }
+}
+
+/// Creates an empty file in `directory`. Takes neither memory nor space of the file system, as a rule.
+///
+/// # Errors
+/// [`FileError`]; [`FileError::Exists`] when there is one of this name.
+pub fn create_empty(directory: &CStr, name: &CStr) -> Result<(), FileError> {
+    errno_kept(|| {
+        let directory = open_directory(directory)?;
+        create_in(&directory, name).map(drop)
+    })
 }
 
 /// Gives a file without a name the name `path`.
@@ -59,22 +71,31 @@ impl Drop for TemporaryName {
 fn make_temporary(directory: &CStr) -> Result<(SegmentFile, TemporaryName), FileError> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     const ATTEMPTS: u32 = 1000;
-    let flags = libc::O_DIRECTORY | libc::O_PATH | libc::O_CLOEXEC;
-    // SAFETY: a `CStr` ends with a zero.
-    let directory = SegmentFile::of(retried(|| unsafe { libc::open(directory.as_ptr(), flags) })?)?;
-    let flags = libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_RDWR | libc::O_CLOEXEC;
+    let directory = open_directory(directory)?;
     for _ in 0..ATTEMPTS {
         let mut name = Line::new();
         let _ = write!(name, ".heapwright-{}-{}\0", process_id(), NEXT.fetch_add(1, Ordering::Relaxed) % ATTEMPTS);
-        let path = c_string(&name).as_ptr();
-        // SAFETY: a `CStr` ends with a zero, and the descriptor is that of the open directory.
-        match retried(|| unsafe { libc::openat(directory.descriptor, path, flags, 0o600 as libc::c_uint) }) {
-            Ok(descriptor) => return Ok((SegmentFile::of(descriptor)?, TemporaryName { directory, name })),
+        match create_in(&directory, c_string(&name)) {
+            Ok(file) => return Ok((file, TemporaryName { directory, name })),
             Err(FileError::Exists) => {}
             Err(error) => return Err(error),
         }
     }
     Err(FileError::Exists)
+}
+
+fn open_directory(path: &CStr) -> Result<SegmentFile, FileError> {
+    let flags = libc::O_DIRECTORY | libc::O_PATH | libc::O_CLOEXEC;
+    // SAFETY: a `CStr` ends with a zero.
+    SegmentFile::of(retried(|| unsafe { libc::open(path.as_ptr(), flags) })?)
+}
+
+/// Creates a file in an open directory.
+fn create_in(directory: &SegmentFile, name: &CStr) -> Result<SegmentFile, FileError> {
+    let flags = libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_RDWR | libc::O_CLOEXEC;
+    // SAFETY: a `CStr` ends with a zero, and the descriptor is that of the open directory.
+    let open = || unsafe { libc::openat(directory.descriptor, name.as_ptr(), flags, 0o600 as libc::c_uint) };
+    SegmentFile::of(retried(open)?)
 }
 
 fn link_at(directory: i32, from: &CStr, to: &CStr, flags: i32) -> Result<(), FileError> {

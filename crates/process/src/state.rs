@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use heapwright_cached as cached;
 use heapwright_os::{
     ForkPass, HeldAcrossForks, Lock, Locked, Output, Refused, abort, has_variable_with, hold_across_forks,
-    trust_the_clock_of_the_c_library, uncancelled,
+    program_name, trust_the_clock_of_the_c_library, uncancelled,
 };
 
 use crate::beacon;
@@ -111,12 +111,20 @@ pub fn start() {
     if has_variable_with(b"HEAPWRIGHT_") {
         begin();
     }
+    if reports() {
+        // Kept for the end, when the program may be in another directory.
+        let _kept = program_name();
+    }
+}
+
+/// Whether statistics are reported at the end.
+fn reports() -> bool {
+    STATE.lock().as_ref().is_some_and(|state| state.settings.asks_for_counts())
 }
 
 /// Called when the process exits.
 pub fn finish() {
-    let Some(reports) = STATE.lock().as_ref().map(|state| state.settings.asks_for_counts()) else { return };
-    if reports {
+    if reports() {
         statistics::report();
     }
     // Other threads may still change the heap: the lock is held.

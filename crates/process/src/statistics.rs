@@ -151,7 +151,7 @@ pub(crate) fn print_table(output: Output) {
 
 fn write_table(text: &mut Text, figures: &Figures) -> fmt::Result {
     text.write_str("heapwright: ")?;
-    writeln!(text, "{} [{}] under {}", Plain(program_name()), process_id(), figures.policy)?;
+    writeln!(text, "{} [{}] under {}", Plain(program_name().bytes()), process_id(), figures.policy)?;
     for (_, name, value) in figures.counts() {
         match value {
             Some(value) => writeln!(text, "  {name:<24}{value:>20}")?,
@@ -254,7 +254,7 @@ fn with_process_id(pattern: &[u8]) -> Line<PATH_LENGTH> {
 
 fn write_json(text: &mut Text, figures: &Figures) -> fmt::Result {
     text.write_str("{\"schema\":1,\"program\":\"")?;
-    write_escaped(text, program_name())?;
+    write_escaped(text, program_name().bytes())?;
     write!(text, "\",\"pid\":{},\"policy\":\"{}\",\"counters\":{{", process_id(), figures.policy)?;
     for (name, _, value) in figures.counts() {
         write!(text, "\"{name}\":{},", Json(value))?;

@@ -10,7 +10,9 @@ use heapwright_os::{
     second_thread_word, set_second_thread_word, set_thread_word, sleep_for_a_millisecond, thread_number, thread_word,
     uncancelled, undisturbed,
 };
-use heapwright_stream::{Appended, Buffer, Call, Header, Limits, Origin, Packed, Record, Recording, note_forked};
+use heapwright_stream::{
+    Appended, Buffer, Call, Header, Limits, Origin, Packed, Record, Recording, note_forked, note_refusal,
+};
 
 use crate::detail::{self, Detail, Kind};
 use crate::directory;
@@ -401,20 +403,36 @@ fn begin() {
     glibc::look_for_operators();
     let Some(mut state) = lock_state() else { return };
     if let State::New(origin) = *state {
-        open_into(&mut state, origin);
+        let opened = open_into(&mut state, origin);
+        drop(state);
+        if let Err(error) = opened {
+            report_refusal(error);
+        }
     }
 }
 
-/// Replaces the state by an opened recording.
+/// Replaces the state by an opened recording, or by [`State::Off`], which stays.
 // Not inlined: it takes more of the stack than `begin`, which each thread calls, also one whose stack is short.
 #[cold]
 #[inline(never)]
-fn open_into(state: &mut State, origin: Origin) {
-    *state = errno_kept(|| uncancelled(|| open(origin)));
+fn open_into(state: &mut State, origin: Origin) -> Result<(), FileError> {
+    let opened = errno_kept(|| uncancelled(|| open(origin)));
+    let outcome = opened.as_ref().map(|_| ()).map_err(|&error| error);
+    *state = opened.unwrap_or(State::Off);
     OFF.store(matches!(*state, State::Off), Ordering::Relaxed);
+    outcome
 }
 
-fn open(origin: Origin) -> State {
+/// Reports why no stream can be made. Called without the lock: standard error may be a pipe that is full.
+#[cold]
+#[inline(never)]
+fn report_refusal(error: FileError) {
+    let mut line = Line::<512>::new();
+    let _ = writeln!(line, "heapwright: this process is not recorded: no stream can be made: {error}");
+    errno_kept(|| uncancelled(|| Output::standard_error().write(line.bytes())));
+}
+
+fn open(origin: Origin) -> Result<State, FileError> {
     // A forked child has its parent's settings, whatever has become of the environment.
     if origin == Origin::Exec {
         detail::read_settings();
@@ -432,17 +450,14 @@ fn open(origin: Origin) -> State {
             }
             detail::attach(recording.paths());
             detail::add_mappings(&mut recording);
-            State::On(recording)
+            Ok(State::On(recording))
         }
-        // The collector has ended, and has reported why.
-        Some(Err(FileError::NotFound)) => State::Off,
+        // There is no directory, or the collector has ended, and has reported why.
+        None | Some(Err(FileError::NotFound)) => Ok(State::Off),
         Some(Err(error)) => {
-            let mut line = Line::<512>::new();
-            let _ = writeln!(line, "heapwright: this process is not recorded: no stream can be made: {error}");
-            Output::standard_error().write(line.bytes());
-            State::Off
+            directory::with(|directory| note_refusal(directory, error));
+            Err(error)
         }
-        None => State::Off,
     }
 }
 

@@ -28,11 +28,12 @@ const WEAK: [&str; 8] = [
 /// What the library needs of the C library. Only the real functions of the malloc family allocate.
 const NEEDED: &str = "
     __libc_malloc __libc_calloc __libc_realloc __libc_memalign __libc_free __curbrk dl_iterate_phdr dlsym
-    __errno_location __xpg_strerror_r abort pthread_setcancelstate pthread_sigmask sigfillset
+    __errno_location abort pthread_setcancelstate pthread_sigmask sigfillset
     secure_getenv close environ fallocate fchmod fcntl fstat fstat64 fstatfs ftruncate ftruncate64 getpid getppid
     getrlimit linkat mmap mprotect munmap nanosleep madvise mincore open openat pread pread64 process_vm_readv pwrite
     pwrite64 read syscall sysconf unlink unlinkat write memcpy memmove memset memcmp bcmp strlen __stack_chk_guard
-    getauxval clock_gettime clock_getcpuclockid getrusage lseek prctl stat stat64 ioctl";
+    getauxval clock_gettime clock_getcpuclockid getrusage lseek prctl stat stat64 ioctl readlink
+    program_invocation_name __progname_full";
 
 /// The library under test, built once.
 fn library() -> &'static Library {

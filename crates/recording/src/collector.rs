@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io;
+use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,7 @@ use heapwright_translation::Source;
 use super::left::Left;
 use super::process::{Details, PAUSE, Process, program};
 use super::program::Options;
-use super::recorded::{Recorded, Unread};
+use super::recorded::{Recorded, Refused, Unread};
 use super::traces::{Owner, Traces};
 
 /// How long processes that outlive the program are still read.
@@ -43,6 +44,8 @@ pub struct Collected {
     pub unread: Option<Unread>,
     /// Processes to be recorded that run, and have made no call until now.
     pub unheard: Vec<Left>,
+    /// Processes that could not create a stream.
+    pub refused: Vec<Refused>,
 }
 
 /// Handle of the threads that read streams.
@@ -96,7 +99,7 @@ struct Watcher {
     main: Option<u32>,
     /// The number of the last program that it ran with the recorder.
     last_image: Option<u32>,
-    known: HashSet<PathBuf>,
+    known: HashSet<Found>,
     readers: Vec<Reader>,
     recorded: Vec<Recorded>,
     unread: Option<Unread>,
@@ -107,6 +110,9 @@ struct Watcher {
     /// Set when the readers are to stop.
     stop: Arc<AtomicBool>,
 }
+
+/// A stream that was found: its path, and its inode, which another stream of the same name does not have.
+type Found = (PathBuf, u64);
 
 /// Streams that cannot be read yet.
 struct Waiting {
@@ -156,9 +162,9 @@ impl Watcher {
         for recorded in &mut self.recorded {
             recorded.continued = left.iter().any(|left| recorded.is_seen && recorded.pid == left.pid);
         }
-        let (recorder_was_loaded, unheard) = (self.main.is_some(), self.unheard());
+        let (recorder_was_loaded, unheard, refused) = (self.main.is_some(), self.unheard(), self.refused());
         let Watcher { recorded, last_image, unread, .. } = self;
-        Ok(Collected { recorded, recorder_was_loaded, last_image, unread, unheard })
+        Ok(Collected { recorded, recorder_was_loaded, last_image, unread, unheard, refused })
     }
 
     /// Reads what the processes that the program `left` do in the time that they are given.
@@ -190,6 +196,12 @@ impl Watcher {
         Left::all(&self.folder).into_iter().filter(|left| !is_heard(left)).collect()
     }
 
+    /// Returns the processes that could not create a stream, as far as they could say so.
+    fn refused(&self) -> Vec<Refused> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        entries.filter_map(|entry| Refused::of(&entry.file_name())).collect()
+    }
+
     /// Reads the streams for which there were no descriptors or no memory, now that the others have been read.
     fn read_what_waited(&mut self) -> Result<()> {
         while let Some(Waiting { streams, begun, error }) = self.read_new_streams()? {
@@ -212,15 +224,16 @@ impl Watcher {
             }
             Err(error) => return Err(error).context("the directory for streams is gone"),
         };
-        // A name can come back after it disappeared, because the system reuses process ids.
-        self.known.retain(|path| found.contains(path));
-        let mut new: Vec<PathBuf> = found.difference(&self.known).cloned().collect();
+        // A name can come back after it disappeared: the system reuses process ids, and the next program of a process
+        // has the name of one that is not to be recorded.
+        self.known.retain(|stream| found.contains(stream));
+        let mut new: Vec<Found> = found.difference(&self.known).cloned().collect();
         // A process's programs in their order: the reader of its last one removes the names of all of them.
-        new.sort_by(|one, other| number_of_program(one).cmp(&number_of_program(other)));
+        new.sort_by(|(one, _), (other, _)| number_of_program(one).cmp(&number_of_program(other)));
         let mut waiting = None;
         let (mut opened, room) = (Vec::new(), if new.is_empty() { 0 } else { self.room() });
-        for (index, path) in new.iter().enumerate() {
-            let source = if opened.len() < room { Source::open(path) } else { Err(no_descriptors()) };
+        for (index, stream) in new.iter().enumerate() {
+            let source = if opened.len() < room { Source::open(&stream.0) } else { Err(no_descriptors()) };
             match source {
                 Ok(source) => opened.push(source),
                 Err(error) if error.downcast_ref().is_some_and(is_shortage) => {
@@ -229,17 +242,17 @@ impl Watcher {
                 }
                 Err(error) => self.unread = Some(Unread::of(self.unread.take(), 1, error)),
             }
-            self.known.insert(path.clone());
+            self.known.insert(stream.clone());
         }
         // All are opened before any is read, for the same reason.
         opened.into_iter().for_each(|source| self.start_reader(source));
         Ok(waiting)
     }
 
-    /// Returns the names of the complete streams.
-    fn list(&self) -> io::Result<HashSet<PathBuf>> {
-        let paths = fs::read_dir(&self.folder)?.map(|entry| Ok(entry?.path()));
-        paths.filter(|path| path.as_ref().map_or(true, |path| !is_temporary(path))).collect()
+    /// Returns the complete streams.
+    fn list(&self) -> io::Result<HashSet<Found>> {
+        let streams = fs::read_dir(&self.folder)?.map(|entry| entry.map(|entry| (entry.path(), entry.ino())));
+        streams.filter(|stream| stream.as_ref().map_or(true, |(path, _)| !is_temporary(path))).collect()
     }
 
     /// Returns how many more streams can be read at the same time, one at least if none is.
@@ -288,10 +301,7 @@ impl Watcher {
     fn is_wanted(&self, source: &Source) -> bool {
         let Options { only, main_only, .. } = &self.options;
         let by_process = !main_only || self.is_main(source);
-        by_process
-            && (only.is_empty()
-                || only.contains(&program(source))
-                || executed_file(source).is_some_and(|name| only.contains(&name)))
+        by_process && (only.is_empty() || only.contains(&program(source)) || only.contains(&linked_program(source)))
     }
 }
 
@@ -311,8 +321,7 @@ fn is_temporary(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
-/// Returns the file name of the executable while the process lives: for a script its interpreter, with links resolved.
-fn executed_file(source: &Source) -> Option<String> {
-    let path = fs::read_link(format!("/proc/{}/exe", source.producer().seen()?.pid)).ok()?;
-    Some(path.file_name()?.to_string_lossy().into_owned())
+/// Returns the file name of the program with links resolved.
+fn linked_program(source: &Source) -> String {
+    String::from_utf8_lossy(source.header().linked_program()).into_owned()
 }

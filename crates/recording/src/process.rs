@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::num::NonZero;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -12,7 +12,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use heapwright_host::names::Shown;
-use heapwright_run::program as executable;
 use heapwright_show::shell::words;
 use heapwright_trace::{About, INCOMPLETE, Totals, WriteError, Writer};
 use heapwright_translation::{Clock, Figures, Library, Rate, Redaction, Sites, Source, Translation};
@@ -264,21 +263,13 @@ fn flush_when_due(translation: &mut Translation, flushed: &mut Instant) -> Resul
 
 /// Returns the file name of the program that writes a stream.
 pub fn program(source: &Source) -> String {
-    String::from_utf8_lossy(file_name(source.header().arguments().next().unwrap_or_default())).into_owned()
+    String::from_utf8_lossy(source.header().program()).into_owned()
 }
 
 /// Returns the names that the system may give the process: that of its program, or of the script that this interprets.
 fn names(source: &Source) -> Vec<OsString> {
-    /// The most arguments of an interpreter in front of its script: one that the script names, and one of `env`.
-    const OPTIONS: usize = 2;
-    let arguments = source.header().arguments();
-    let is_script = |argument: &[u8]| executable::is_script(Path::new(OsStr::from_bytes(argument)));
-    let own = arguments.take(OPTIONS + 2).enumerate().filter(|&(at, argument)| at == 0 || is_script(argument));
-    own.map(|(_, argument)| OsStr::from_bytes(file_name(argument)).to_owned()).collect()
-}
-
-fn file_name(path: &[u8]) -> &[u8] {
-    path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
+    let names = [source.header().program(), source.header().executed()];
+    names.map(|name| OsStr::from_bytes(name).to_owned()).to_vec()
 }
 
 /// Returns the trace's description of the process.

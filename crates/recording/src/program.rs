@@ -16,7 +16,7 @@ use super::collector::{Collected, Collector};
 use super::left::Left;
 use super::process::Details;
 use super::python;
-use super::recorded::{Recorded, Unread, without_calls};
+use super::recorded::{Recorded, Refused, Unread, no_stream, without_calls};
 use super::room::Room;
 use super::summary;
 use super::traces::Traces;
@@ -95,8 +95,8 @@ pub struct Recording {
     /// The traces that were kept, at least one: the program's own first, if there is one, then the others by descending
     /// number of events.
     pub traces: Vec<Recorded>,
-    /// Number of traces that were removed because they have few events.
-    pub left_out: usize,
+    /// Traces that were removed because they have few events.
+    pub left_out: Vec<Recorded>,
     /// Processes that have no trace because their calls could not be read.
     pub unread: Option<Unread>,
     /// Processes that run, and have made no call until the recording ended.
@@ -133,10 +133,11 @@ impl Recording {
         }
     }
 
-    /// Describes the processes of which no call was recorded although they made some, or may do so, in a line each.
+    /// Describes the processes that have no trace although they made calls, or may do so, in a line each.
     pub fn without_calls(&self) -> impl Iterator<Item = String> {
         let unread = self.unread.as_ref().map(Unread::describe);
-        unread.into_iter().chain((!self.unheard.is_empty()).then(|| why_unheard(&self.unheard)))
+        let unheard = (!self.unheard.is_empty()).then(|| why_unheard(&self.unheard));
+        unread.into_iter().chain(unheard).chain(why_few(&self.left_out))
     }
 
     /// Returns how the program failed, a sentence for people, unless it succeeded or this command was asked to end it.
@@ -238,17 +239,25 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
             return Err(error);
         }
     };
-    let Collected { recorded, recorder_was_loaded, last_image, unread, unheard } = collected;
+    let Collected { recorded, recorder_was_loaded, last_image, unread, unheard, refused } = collected;
     let (mut traces, left_out) = traces.settle(finished.pid, recorded, options.least_events);
+    let namesakes = names_of_uncertain_successors(&traces, &left_out, finished.pid);
     // A program that was not to be recorded needs no reason.
     let is_chosen = |program: &Recorded| options.only.is_empty() || last_image <= Some(program.image);
     if let Some(program) = traces.first_mut().filter(|first| first.is_the_program && is_chosen(first)) {
-        program.ended_as(finished.name, last_image);
+        program.names.extend(namesakes);
+        program.ended_as(finished.name, last_image, &refused);
     }
     match (traces.is_empty(), unread) {
         (true, Some(unread)) => bail!("nothing was recorded: its calls cannot be read: {}", unread.reason()),
         (true, None) if !unheard.is_empty() => bail!("nothing was recorded: {}", why_unheard(&unheard)),
-        (true, None) => Err(why_nothing(name, options, finished.status, recorder_was_loaded)),
+        (true, None) => {
+            if let Some(few) = why_few(&left_out) {
+                bail!("nothing was recorded: {few}");
+            }
+            let refused = refused.iter().find(|refused| refused.pid == finished.pid);
+            Err(why_nothing(name, options, finished.status, recorder_was_loaded, refused))
+        }
         (false, unread) => {
             let Finished { status, asked_to_end, .. } = finished;
             Ok(Recording { traces, left_out, unread, unheard, status, asked_to_end, elapsed })
@@ -256,21 +265,48 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
     }
 }
 
-/// Says that nothing is known of processes that continue.
-fn why_unheard(unheard: &[Left]) -> String {
-    const LISTED: usize = 3;
-    let mut names: Vec<String> =
-        unheard.iter().take(LISTED).map(|left| format!("{} [{}]", left.name.shown(), left.pid)).collect();
-    if let Some(more) = unheard.len().checked_sub(LISTED).filter(|&more| more > 0) {
-        names.push(format!("{} more", number::grouped(more as u64)));
-    }
-    let (it, was) = if unheard.len() == 1 { ("it", "was") } else { ("them", "were") };
-    let what_to_do = format!("keep {it} in the foreground to record {it}");
-    format!("{} {was} still running when the program ended, and had made no call yet: {what_to_do}", names.join(", "))
+/// Returns the names of recorded programs that may be what process `pid` ran last: one that does not see /proc numbers
+/// the programs of its process anew, so that there are two of a number.
+fn names_of_uncertain_successors(traces: &[Recorded], left_out: &[Recorded], pid: u32) -> Vec<OsString> {
+    let of_process = || traces.iter().chain(left_out).filter(|one| one.pid == pid);
+    let is_one = |one: &&Recorded| of_process().filter(|other| other.image == one.image).count() > 1;
+    of_process().filter(is_one).flat_map(|one| one.names.clone()).collect()
 }
 
-/// Returns why there is no trace; `loaded` is whether the recorder was loaded into the program.
-fn why_nothing(name: &OsStr, options: &Options, status: ExitStatus, loaded: bool) -> anyhow::Error {
+/// Says that nothing is known of processes that continue.
+fn why_unheard(unheard: &[Left]) -> String {
+    let names: Vec<String> = unheard.iter().map(|left| format!("{} [{}]", left.name.shown(), left.pid)).collect();
+    still_running(&names, "had made no call yet")
+}
+
+/// Describes the processes without a trace that continue, and whose calls until then were few; `None` if there are none.
+fn why_few(left_out: &[Recorded]) -> Option<String> {
+    let outlived = left_out.iter().filter(|one| one.outlived);
+    let names: Vec<String> = outlived.map(|one| format!("{} [{}]", one.program.shown(), one.pid)).collect();
+    (!names.is_empty()).then(|| still_running(&names, "had made few calls until then"))
+}
+
+/// Describes processes that continue, and what they had done.
+fn still_running(names: &[String], done: &str) -> String {
+    const LISTED: usize = 3;
+    let mut listed = names[..names.len().min(LISTED)].join(", ");
+    if let Some(more) = names.len().checked_sub(LISTED).filter(|&more| more > 0) {
+        listed.push_str(&format!(", {} more", number::grouped(more as u64)));
+    }
+    let (it, was) = if names.len() == 1 { ("it", "was") } else { ("them", "were") };
+    let what_to_do = format!("keep {it} in the foreground to record {it}");
+    format!("{listed} {was} still running when the program ended, and {done}: {what_to_do}")
+}
+
+/// Returns why there is no trace; `loaded` is whether the recorder made a stream for the program, and `refused` whether
+/// it could not make one.
+fn why_nothing(
+    name: &OsStr,
+    options: &Options,
+    status: ExitStatus,
+    loaded: bool,
+    refused: Option<&Refused>,
+) -> anyhow::Error {
     let shown = name.shown();
     let ended = || {
         let signal = status.signal()?;
@@ -280,7 +316,7 @@ fn why_nothing(name: &OsStr, options: &Options, status: ExitStatus, loaded: bool
     if !options.only.is_empty() {
         return anyhow!("nothing was recorded: no recordable process ran {}", options.only.join(" or "));
     }
-    if loaded {
+    if loaded && refused.is_none() {
         let no_calls = || format!("{shown} {}", without_calls(options.marked));
         return ended().map_or_else(|| NoCalls(no_calls()).into(), |why| anyhow!("nothing was recorded: {why}"));
     }
@@ -289,8 +325,9 @@ fn why_nothing(name: &OsStr, options: &Options, status: ExitStatus, loaded: bool
         let why = "which is too short for a stream of calls: raise `ulimit -f`";
         return anyhow!("nothing was recorded: files may have {limit} here, {why}");
     }
-    let why = executable::obstacle_of(name)
+    let why = (refused.map(|refused| no_stream(refused.error)))
+        .or_else(|| executable::obstacle_of(name))
         .or_else(ended)
-        .unwrap_or_else(|| format!("{shown} was started without LD_PRELOAD (env -i and sudo do this)"));
+        .unwrap_or_else(|| format!("{shown} was probably started without LD_PRELOAD (env -i and sudo do this)"));
     anyhow!("nothing was recorded: {why}")
 }

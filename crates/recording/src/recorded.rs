@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use heapwright_host::names::Shown;
 use heapwright_host::process::LONGEST_NAME;
+use heapwright_os::FileError;
 use heapwright_show::number;
+use heapwright_stream::Refusal;
 use heapwright_trace::Totals;
 use heapwright_translation::{Figures, LONGEST_MAP, Sampled};
 
@@ -131,13 +133,16 @@ impl Recorded {
 
     /// Returns a remark about the program that its process ran afterwards, without the recorder.
     pub fn unrecorded_successor(&self) -> Option<String> {
-        self.successor.as_ref().map(|Successor { name, is_loaded }| {
-            let why = match is_loaded {
-                true => without_calls(self.marked),
-                false => "was started without LD_PRELOAD (env -i does this), or is statically linked",
+        self.successor.as_ref().map(|Successor { name, why }| {
+            let why = match why {
+                WhyUnrecorded::Refused(error) => no_stream(*error),
+                WhyUnrecorded::WithoutCalls => format!("it {}", without_calls(self.marked)),
+                WhyUnrecorded::Unknown => {
+                    "it was probably started without LD_PRELOAD (env -i does this), or is statically linked".to_owned()
+                }
             };
             let (program, name) = (self.program.shown(), name.shown());
-            format!("{program} [{}] went on as {name}, of which nothing was recorded: it {why}", self.pid)
+            format!("{program} [{}] went on as {name}, of which nothing was recorded: {why}", self.pid)
         })
     }
 
@@ -154,12 +159,21 @@ impl Recorded {
     }
 
     /// Takes note of the name that its process, which has ended, had last: if it is none of the program's own, another
-    /// program took its place. The recorder was last loaded into the program with the number `last_image`.
-    pub(super) fn ended_as(&mut self, name: Option<OsString>, last_image: Option<u32>) {
+    /// program took its place. The recorder last made a stream for the program with the number `last_image`; `refused`
+    /// are the processes for which it could not make one.
+    pub(super) fn ended_as(&mut self, name: Option<OsString>, last_image: Option<u32>, refused: &[Refused]) {
         let ended = self.is_whole() && !self.outlived && self.limit.is_none();
         let is_own = |name: &OsString| self.names.iter().any(|own| cut(own) == cut(name));
         let name = name.filter(|name| ended && !self.exited && !name.is_empty() && !is_own(name));
-        self.successor = name.map(|name| Successor { name, is_loaded: last_image > Some(self.image) });
+        self.successor = name.map(|name| {
+            let is_it = |refused: &&Refused| refused.pid == self.pid && cut(&refused.name) == cut(&name);
+            let why = match refused.iter().find(is_it) {
+                Some(refused) => WhyUnrecorded::Refused(refused.error),
+                None if last_image > Some(self.image) => WhyUnrecorded::WithoutCalls,
+                None => WhyUnrecorded::Unknown,
+            };
+            Successor { name, why }
+        });
     }
 
     /// Returns whether every call of the process was recorded, or those up to an end that was requested.
@@ -178,8 +192,43 @@ impl Recorded {
 pub(super) struct Successor {
     /// Its name, as the system keeps it.
     name: OsString,
-    /// Whether the recorder was loaded into it.
-    is_loaded: bool,
+    /// The reason.
+    why: WhyUnrecorded,
+}
+
+/// Why nothing was recorded of a program.
+#[derive(Debug)]
+enum WhyUnrecorded {
+    /// The recorder could not make a stream.
+    Refused(FileError),
+    /// The recorder was loaded, and the program made no call.
+    WithoutCalls,
+    /// Nothing is known of it.
+    Unknown,
+}
+
+/// A process that could not create a stream, and said so.
+#[derive(Debug)]
+pub(super) struct Refused {
+    /// Its number, in its own namespace.
+    pub(super) pid: u32,
+    /// The reason.
+    pub(super) error: FileError,
+    /// The name that it had when it began its program, as the system keeps it.
+    name: OsString,
+}
+
+impl Refused {
+    /// Reads the name of a file beside the streams; `None` if it says nothing of this.
+    pub(super) fn of(file_name: &OsStr) -> Option<Refused> {
+        let Refusal { pid, error, name } = Refusal::of(file_name.as_bytes())?;
+        Some(Refused { pid, error, name: OsStr::from_bytes(name).to_owned() })
+    }
+}
+
+/// Describes why nothing was recorded of a process without a stream.
+pub(super) fn no_stream(error: FileError) -> String {
+    format!("no stream could be made for its calls: {error}")
 }
 
 /// Returns why nothing is recorded of a program into which the recorder was loaded; the program's name comes before.

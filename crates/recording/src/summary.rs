@@ -70,7 +70,7 @@ fn figures(one: &Recorded) -> [String; 5] {
 
 /// Describes the processes whose traces were removed.
 fn few_calls(recording: &Recording) -> Option<String> {
-    match recording.left_out as u64 {
+    match recording.left_out.len() as u64 {
         0 => None,
         1 => Some("1 more process made few calls; --min-events 0 keeps its trace".to_owned()),
         more => {

@@ -129,26 +129,25 @@ impl Traces {
 
     /// Renames complete traces. That of the program, which is what process `pid` ran last, gets the requested name and
     /// comes first. Sorts the others by descending number of events, and removes complete ones with fewer than `least`.
-    /// Traces that are not complete stay as they are, and replace nothing. Returns the traces, and how many it removed.
-    pub fn settle(&self, pid: u32, mut recorded: Vec<Recorded>, least: u64) -> (Vec<Recorded>, usize) {
+    /// Traces that are not complete stay as they are, and replace nothing. Returns the traces, and those it removed.
+    pub fn settle(&self, pid: u32, mut recorded: Vec<Recorded>, least: u64) -> (Vec<Recorded>, Vec<Recorded>) {
         self.discard();
         let last = recorded.iter_mut().filter(|one| one.is_seen && one.pid == pid).max_by_key(|one| one.image);
         last.into_iter().for_each(|last| last.is_the_program = true);
         recorded.sort_by_key(|one| (Reverse(one.is_the_program), Reverse(one.figures.events()), one.pid, one.image));
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = recorded.len();
-        recorded.retain_mut(|one| {
-            let Some(partial) = one.file.map(|number| &files.begun[number]) else { return true };
+        let is_removed = |one: &mut Recorded| {
+            let Some(partial) = one.file.map(|number| &files.begun[number]) else { return false };
             let has_place = one.is_the_program || !self.is_stream();
             let is_kept = has_place && (one.is_the_program || one.figures.events() >= least || !one.is_whole());
             match is_kept {
                 true => self.settle_one(one, partial),
                 false => partial.remove(),
             }
-            is_kept
-        });
-        let left_out = before - recorded.len();
-        (recorded, left_out)
+            !is_kept
+        };
+        let removed = recorded.extract_if(.., is_removed).collect();
+        (recorded, removed)
     }
 
     fn settle_one(&self, one: &mut Recorded, partial: &Partial) {

@@ -2,19 +2,24 @@
 
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-use heapwright_os::{Identity, Usage, now_nanoseconds, own_usage, pid_namespace, thread_usage, ticks};
+use heapwright_os::{
+    FileName, Identity, LONGEST_NAME, Usage, executed_name, linked_program_name, now_nanoseconds, own_usage,
+    pid_namespace, program_name, thread_usage, ticks,
+};
+
+use crate::command::{self, COMMAND};
 
 /// The first bytes of every stream.
 pub const MAGIC: [u8; 8] = *b"hwstream";
 
 /// The version of the layout of streams. Both sides come from one build; other versions are refused.
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 
 /// The maximum number of buffers of a stream.
 pub const BUFFERS: u32 = 8192;
 
-/// The maximum length of the command line in bytes; longer ones are truncated.
-const COMMAND: usize = 2048;
+/// The room for a name and a zero byte.
+const NAME: usize = LONGEST_NAME + 1;
 
 /// A description of the process, and the progress of both sides. Each side writes to cache lines of its own.
 #[repr(C, align(64))]
@@ -42,11 +47,17 @@ pub struct Header {
     /// What the process used at that time; all 0 when that is not known.
     pub first_usage: Usage,
     /// Number of bytes of `command` in use.
-    pub command_length: u32,
+    command_length: u32,
     written: Written,
     read: Read,
+    /// The program's name, and a zero byte.
+    program: [u8; NAME],
+    /// The same after all links have been followed.
+    linked: [u8; NAME],
+    /// The name of what the process was told to execute, and a zero byte.
+    executed: [u8; NAME],
     /// The command line: arguments, each followed by a zero byte, truncated if it is longer.
-    pub command: [u8; COMMAND],
+    command: [u8; COMMAND],
     /// The buffers that were opened, the latest [`BUFFERS`] of them.
     begun: [AtomicU32; BUFFERS as usize],
 }
@@ -182,6 +193,9 @@ impl Header {
                 last: LastCounts::default(),
             },
             read: Read::default(),
+            program: ended(&program_name()),
+            linked: ended(&linked_program_name()),
+            executed: ended(&executed_name()),
             command: [0; COMMAND],
             begun: [const { AtomicU32::new(0) }; BUFFERS as usize],
         }
@@ -191,6 +205,32 @@ impl Header {
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.magic == MAGIC && self.version == VERSION && self.buffers_at as usize >= size_of::<Header>()
+    }
+
+    /// Records the command line with which the program began.
+    pub(crate) fn note_command(&mut self) {
+        command::with(|kept| {
+            self.command = kept.text;
+            self.command_length = kept.length as u32;
+        });
+    }
+
+    /// Returns the program's name, as [`heapwright_os::program_name`] determines it.
+    #[must_use]
+    pub fn program(&self) -> &[u8] {
+        until_zero(&self.program)
+    }
+
+    /// Returns [`heapwright_os::linked_program_name`] of the process.
+    #[must_use]
+    pub fn linked_program(&self) -> &[u8] {
+        until_zero(&self.linked)
+    }
+
+    /// Returns [`heapwright_os::executed_name`] of the process.
+    #[must_use]
+    pub fn executed(&self) -> &[u8] {
+        until_zero(&self.executed)
     }
 
     /// Returns the arguments that the process was started with, as far as there was room for them.
@@ -412,6 +452,17 @@ impl Header {
     pub fn close(&self) {
         self.read.closed.store(1, Ordering::Relaxed);
     }
+}
+
+/// Returns a name with zeros behind it.
+fn ended(name: &FileName) -> [u8; NAME] {
+    let mut room = [0; NAME];
+    room[..name.bytes().len()].copy_from_slice(name.bytes());
+    room
+}
+
+fn until_zero(text: &[u8]) -> &[u8] {
+    text.split(|&byte| byte == 0).next().unwrap_or(text)
 }
 
 #[cfg(test)]

@@ -24,19 +24,21 @@
 //!
 //! When stacks are recorded, a stream has a table of [`Paths`] as well.
 //!
-//! From the bottom up: `turns`, [`Record`], [`Run`], [`Paths`], [`Buffer`], [`Header`], `StreamPath`, [`Recording`]
-//! (the process's side).
+//! From the bottom up: `turns`, [`Record`], [`Run`], [`Paths`], [`Buffer`], `command`, [`Header`], `StreamPath`,
+//! [`Recording`] (the process's side); beside it `refusal`, of processes without a stream.
 #![no_std]
 
 #[cfg(test)]
 extern crate std;
 
 mod buffer;
+mod command;
 mod header;
 mod owners;
 mod paths;
 mod record;
 mod recording;
+mod refusal;
 mod run;
 mod sampler;
 mod stream_path;
@@ -47,6 +49,7 @@ pub use header::{BUFFERS, Header, Last, MAGIC, Timed, VERSION};
 pub use paths::{Base, PATH, PYTHON, Paths, Rule};
 pub use record::{Call, Entry, Packed, Record, SLOT};
 pub use recording::{Limits, Origin, Recording};
+pub use refusal::{Refusal, note_refusal};
 pub use run::{Run, Usual};
 pub use sampler::Sampler;
 pub use stream_path::PATH_LENGTH;

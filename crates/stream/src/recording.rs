@@ -11,6 +11,7 @@ use heapwright_os::{
 };
 
 use crate::buffer::{self, BUFFER, Buffer, LARGEST_CALL, NO_OWNER, State};
+use crate::command;
 use crate::header::{BUFFERS, Header};
 use crate::owners::Owners;
 use crate::paths::Paths;
@@ -81,6 +82,9 @@ impl Recording {
     /// [`FileError`].
     pub fn begin(directory: &CStr, origin: Origin, limits: Limits) -> Result<Recording, FileError> {
         let process = Identity::mine();
+        if origin == Origin::Exec {
+            command::keep();
+        }
         let forked = u32::from(origin == Origin::Fork);
         let in_pages = |bytes: usize| round_to_pages(bytes).unwrap_or(bytes);
         let paths_at = in_pages(size_of::<Header>());
@@ -94,7 +98,7 @@ impl Recording {
                 let mut header = Header::new(process.word(), parent, forked, buffers_at as u32);
                 header.paths_at = if limits.has_paths { paths_at as u32 } else { 0 };
                 start.write(header);
-                note_command(&mut *start.as_ptr());
+                (*start.as_ptr()).note_command();
             }
         };
         // Start times differ by hundredths of a second only, and the processes that start a namespace have one number.
@@ -387,12 +391,6 @@ enum Reason {
     CollectorGone,
     /// The system refused the next part of the file.
     Refused(FileError),
-}
-
-/// Records the command line, as far as there is room.
-fn note_command(header: &mut Header) {
-    let read = SegmentFile::open_own("cmdline").and_then(|file| file.read_at(0, &mut header.command));
-    header.command_length = read.unwrap_or(0) as u32;
 }
 
 #[cfg(test)]
