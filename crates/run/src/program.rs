@@ -138,7 +138,9 @@ fn obstacle(path: &Path) -> Option<String> {
     };
     if (program.bits, program.machine) != (own.bits, own.machine) {
         let bits = program.bits;
-        return Some(format!("is a {bits}-bit program for another processor architecture than that of the preloaded library"));
+        return Some(format!(
+            "is a {bits}-bit program for another processor architecture than that of the preloaded library"
+        ));
     }
     let Some(linker) = program.linker else {
         return Some(

@@ -42,9 +42,9 @@ pub(super) struct Retention {
     purged_at: u64,
     /// Bytes that are retained at least: [`FEWEST`] at first, and more with each refault, up to [`LEAST`].
     least: usize,
-    /// Bytes to retain above that because of refaults, and the time of the last refault.
+    /// Bytes to retain above that because of refaults, and for how long.
     refaulted: usize,
-    refaulted_at: u64,
+    hold: Hold,
     /// The most and the least bytes in use since holes were looked at, and when that was.
     most_used: usize,
     least_used: usize,
@@ -60,7 +60,7 @@ impl Retention {
         purged_at: 0,
         least: FEWEST,
         refaulted: 0,
-        refaulted_at: 0,
+        hold: Hold::SHORTEST,
         most_used: 0,
         least_used: 0,
         looked_at: 0,
@@ -80,19 +80,23 @@ impl Retention {
         let now = coarse_nanoseconds();
         if now - self.purged_at > Retention::SOON {
             self.purged = 0;
+            self.hold = Hold::SHORTEST;
             return;
+        }
+        if self.refaulted == 0 {
+            self.hold.lengthen();
         }
         self.purged -= again;
         self.least = (self.least + REFAULT_FACTOR * again).min(LEAST);
         self.refaulted = (self.refaulted + REFAULT_FACTOR * again).min(MOST_REFAULTED);
-        self.refaulted_at = now;
+        self.hold.begin(now);
         self.apply(pages);
     }
 
     /// Observes that pages have been freed, of which some may have been purged.
     pub(super) fn observe_free(&mut self, pages: &mut GrowingHeap<FirstFit>) {
         self.least_used = self.least_used.min(used(pages));
-        if self.refaulted != 0 && coarse_nanoseconds() - self.refaulted_at > Retention::SOON {
+        if self.refaulted != 0 && self.hold.is_over(coarse_nanoseconds()) {
             self.refaulted = 0;
         }
         self.apply(pages);
@@ -153,7 +157,52 @@ impl Retention {
     }
 }
 
+/// For how long more is retained after a refault. If what is purged then is needed again soon, it was too early: twice as
+/// long from then on, so that a program whose memory goes up and down pays for one purge in the longest time. A purge that
+/// was right makes it short again.
+struct Hold {
+    /// From [`Retention::SOON`] to [`Hold::LONGEST`], in nanoseconds.
+    length: u64,
+    /// The time of the last refault.
+    since: u64,
+}
+
+impl Hold {
+    const SHORTEST: Hold = Hold { length: Retention::SOON, since: 0 };
+
+    const LONGEST: u64 = 4 * Retention::SOON;
+
+    fn begin(&mut self, now: u64) {
+        self.since = now;
+    }
+
+    fn lengthen(&mut self) {
+        self.length = (2 * self.length).min(Hold::LONGEST);
+    }
+
+    fn is_over(&self, now: u64) -> bool {
+        now - self.since > self.length
+    }
+}
+
 /// Returns the bytes in use.
 fn used(pages: &GrowingHeap<FirstFit>) -> usize {
     pages.counters().map_or(0, |counters| counters.live as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_needed_again_is_held_for_longer_each_time() {
+        let mut hold = Hold::SHORTEST;
+        let lengths = [1, 2, 3, 4].map(|refault| {
+            hold.lengthen();
+            hold.begin(refault);
+            (1..=8).find(|after| hold.is_over(refault + after * Retention::SOON + 1))
+        });
+        assert_eq!(lengths, [Some(2), Some(4), Some(4), Some(4)]);
+        assert!(!Hold::SHORTEST.is_over(Retention::SOON) && Hold::SHORTEST.is_over(Retention::SOON + 1));
+    }
 }

@@ -165,8 +165,8 @@ impl Slabs {
 
     /// Counts fewer of the pages that were purged too early.
     fn forget_refaults(&mut self) {
-        /// The most that count: 16 MiB.
-        const MOST: u32 = 4096;
+        /// The most that count: 64 MiB.
+        const MOST: u32 = 16_384;
         self.pages.refaulted = (self.pages.refaulted - self.pages.refaulted / 8).min(MOST);
     }
 }
