@@ -257,8 +257,8 @@ impl Picture {
         }
     }
 
-    /// Looks into its blocks of glibc's malloc, which are listed and lie in `memory`. The heap of `libheapwright.so`, if
-    /// it has one, is in the picture already.
+    /// Looks into its blocks of glibc's malloc, which are listed and lie in `memory`. The heap of `libheapwright.so`,
+    /// if it has one, is in the picture already.
     pub fn peek(&mut self, memory: &impl Memory, mappings: &[Mapping], statics: &dyn Statics) {
         let blocks = self.glibc.as_ref().map(|glibc| glibc.blocks.as_slice());
         let has_others = blocks.is_none() || self.heapwright.is_some() || self.unread.is_some();

@@ -93,7 +93,8 @@ fn every_policy_reports_under_its_name() {
 #[test]
 fn the_counters_are_those_of_the_program() {
     let folder = tempfile::tempdir().unwrap();
-    let source = "#include <stdlib.h>\nvoid *volatile p;\nint main(void) { for (int i = 0; i < 1000; i++) { p = malloc(48); if (i % 4) free(p); } return 0; }";
+    let source = "#include <stdlib.h>\nvoid *volatile p;\n\
+        int main(void) { for (int i = 0; i < 1000; i++) { p = malloc(48); if (i % 4) free(p); } return 0; }";
     let program = compiled(folder.path(), "thousand", source, &["-O0"]);
     let file = folder.path().join("heap.json");
     let status =

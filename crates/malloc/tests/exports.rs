@@ -37,8 +37,8 @@ const WEAK: [&str; 9] = [
 const NEEDED: &str = "
     __errno_location _exit abort close dlopen dlsym environ __environ fcntl flock fstat ftruncate fwrite
     dl_iterate_phdr getrusage lseek madvise memcpy memmove memset memcmp bcmp mincore mmap mprotect mremap munmap
-    open
-    program_invocation_name __progname_full stat stat64 readlink pthread_key_create pthread_key_delete pthread_setspecific
+    open program_invocation_name __progname_full stat stat64 readlink
+    pthread_key_create pthread_key_delete pthread_setspecific
     pthread_attr_init pthread_attr_setstacksize pthread_attr_setdetachstate pthread_attr_destroy pthread_create
     nanosleep prctl pread pthread_setcancelstate pthread_sigmask sigfillset clock_gettime strlen syscall
     __stack_chk_guard

@@ -279,7 +279,8 @@ fn why_unheard(unheard: &[Left]) -> String {
     still_running(&names, "had made no call yet")
 }
 
-/// Describes the processes without a trace that continue, and whose calls until then were few; `None` if there are none.
+/// Describes the processes without a trace that continue, and whose calls until then were few; `None` if there are
+/// none.
 fn why_few(left_out: &[Recorded]) -> Option<String> {
     let outlived = left_out.iter().filter(|one| one.outlived);
     let names: Vec<String> = outlived.map(|one| format!("{} [{}]", one.program.shown(), one.pid)).collect();

@@ -157,9 +157,9 @@ impl Retention {
     }
 }
 
-/// For how long more is retained after a refault. If what is purged then is needed again soon, it was too early: twice as
-/// long from then on, so that a program whose memory goes up and down pays for one purge in the longest time. A purge that
-/// was right makes it short again.
+/// For how long more is retained after a refault. If what is purged then is needed again soon, it was too early: twice
+/// as long from then on, so that a program whose memory goes up and down pays for one purge in the longest time. A
+/// purge that was right makes it short again.
 struct Hold {
     /// From [`Retention::SOON`] to [`Hold::LONGEST`], in nanoseconds.
     length: u64,
