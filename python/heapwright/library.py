@@ -1,6 +1,7 @@
 """The functions of heapwright.h that the package uses."""
 
 import ctypes
+import operator
 import os
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 
@@ -101,8 +102,18 @@ def succeeded(result: int) -> int:
     return result
 
 
+def whole(value: int, what: str) -> int:
+    """Returns a whole number. Raises `TypeError` if it is none."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{what} is {value!r}; it must be a whole number") from None
+
+
 def unsigned(value: int, kind, what: str) -> int:
-    """Returns a number that fits its type in C, of which ctypes would drop the high bits. Raises `ValueError`."""
+    """Returns a number that fits its type in C, of which ctypes would drop the high bits. Raises `TypeError` if it is no
+    whole number, otherwise `ValueError`."""
+    value = whole(value, what)
     most = (1 << 8 * ctypes.sizeof(kind)) - 1
     if not 0 <= value <= most:
         raise ValueError(f"{what} is {value}; it must be from 0 to {most}")

@@ -8,7 +8,6 @@ counted, nor are setUp, tearDown and cleanups of a unittest.TestCase. Limits are
 `heapwright record --marked`, and the trace then has what marked tests requested.
 """
 
-import contextlib
 import functools
 import inspect
 import re
@@ -23,7 +22,8 @@ _UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "KB": 10**3, 
 _UNITS.update({"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30})
 # The first number of bytes that is no limit: 8 EiB, more than a process can address.
 _TOO_LARGE = 1 << 63
-_unchecked = pytest.StashKey[int]()
+# An attribute of pytest's configuration: the number of limits that were not checked.
+_UNCHECKED = "_heapwright_unchecked"
 
 
 def number_of_bytes(limit) -> int:
@@ -64,69 +64,83 @@ def pytest_configure(config):
         "heapwright(limit=None): record the test, and fail it when its live memory grows by more than the limit "
         f"(under `{START}`)",
     )
-    config.stash[_unchecked] = 0
+    setattr(config, _UNCHECKED, 0)
 
 
-def _within(block, function):
-    """Returns a function that calls another within a block: a coroutine function for one."""
+def _count_unchecked(config, more: int):
+    setattr(config, _UNCHECKED, getattr(config, _UNCHECKED) + more)
+
+
+def _recorded(function, limit):
+    """Returns a function that records another, and fails where live memory grew by more than the limit, if there is
+    one: a coroutine function for one."""
     if inspect.iscoroutinefunction(function):
 
         async def call(*arguments, **named):
+            block = record()
             with block:
-                return await function(*arguments, **named)
+                result = await function(*arguments, **named)
+            _check(block.peak, limit)
+            return result
 
     else:
 
         def call(*arguments, **named):
+            block = record()
             with block:
-                return function(*arguments, **named)
+                result = function(*arguments, **named)
+            _check(block.peak, limit)
+            return result
 
     return functools.wraps(function)(call)
 
 
-@contextlib.contextmanager
-def _around_function(item, block):
-    """Runs a test with the block around its function."""
-    if not issubclass(getattr(item, "cls", None) or object, unittest.TestCase):
-        with block:
-            yield
-        return
-    # What runs now includes setUp, tearDown and cleanups. pytest makes unittest call `item.obj`; unittest itself looks
-    # coroutines up in the instance.
-    function = item.obj
-    instance = getattr(function, "__self__", None)
-    item.obj = _within(block, function)
-    if instance is not None:
-        setattr(instance, item.name, item.obj)
-    try:
-        yield
-    finally:
-        item.obj = function
-        if instance is not None:
-            vars(instance).pop(item.name, None)
+def _check(peak, limit):
+    if None not in (limit, peak) and peak > limit:
+        sizes = [described(peak), described(limit)]
+        if sizes[0] == sizes[1]:
+            sizes = [f"{peak} B", f"{limit} B"]
+        text = f"memory grew by {sizes[0]}, and the limit is {sizes[1]} (heapwright)"
+        pytest.fail(f"{text}: `heapwright sites` of the trace shows which functions held it", pytrace=False)
 
 
-@pytest.hookimpl(wrapper=True)
+# Of the kind that all versions of pytest know. It raises nothing behind the `yield`, where not all can.
+@pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item):
     marker = item.get_closest_marker("heapwright")
-    if marker is None:
-        return (yield)
-    limit = _limit_of(marker)
-    if not is_recorded():
-        item.config.stash[_unchecked] += limit is not None
-        return (yield)
-    block = record()
-    with _around_function(item, block):
-        result = yield
-    # There is no peak where setUp failed or skipped the test.
-    if None not in (limit, block.peak) and block.peak > limit:
-        text = f"memory grew by {described(block.peak)}, and the limit is {described(limit)} (heapwright)"
-        pytest.fail(f"{text}: `heapwright sites` of the trace shows which functions held it", pytrace=False)
-    return result
+    limit = None if marker is None else _limit_of(marker)
+    if marker is None or not is_recorded():
+        _count_unchecked(item.config, limit is not None)
+        yield
+        return
+    # The function alone: what runs now includes what pytest and its plugins take, and setUp, tearDown and cleanups of
+    # unittest. pytest makes unittest call `item.obj`; unittest itself looks coroutines up in the instance.
+    function = item.obj
+    is_of_unittest = issubclass(getattr(item, "cls", None) or object, unittest.TestCase)
+    instance = getattr(function, "__self__", None) if is_of_unittest else None
+    item.obj = _recorded(function, limit)
+    if instance is not None:
+        setattr(instance, item.name, item.obj)
+    yield
+    item.obj = function
+    if instance is not None:
+        vars(instance).pop(item.name, None)
+
+
+def pytest_sessionfinish(session):
+    # Of a worker of pytest-xdist, for the process that prints the summary.
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output[_UNCHECKED] = getattr(session.config, _UNCHECKED)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    _count_unchecked(node.config, getattr(node, "workeroutput", {}).get(_UNCHECKED, 0))
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    count = config.stash[_unchecked]
+    count = getattr(config, _UNCHECKED)
     if count:
         limits = "1 limit of memory was" if count == 1 else f"{count} limits of memory were"
         terminalreporter.write_line(f"heapwright: {limits} not checked; to check them: {START}")

@@ -26,6 +26,7 @@ from .library import (
     succeeded,
     text,
     unsigned,
+    whole,
 )
 from .mutexes import Mutex
 
@@ -128,6 +129,7 @@ class SharedHeap(NotCopied):
 
     def allocate(self, size: int, alignment: int = 64) -> "Block":
         """Allocates a block of at least `size` bytes, whose contents are arbitrary."""
+        size = whole(size, "the size of a block")
         if size < 0:
             raise ValueError("the size of a block is not negative")
         if size >= 1 << 63:
@@ -143,8 +145,17 @@ class SharedHeap(NotCopied):
 
     def free(self, block: "Block") -> None:
         """Frees a block. Raises `BufferError` while views of it exist in this process."""
+        offset = self._offset_of(block)
         self._require_no_views(block)
-        require(library.hw_shared_free_offset(self._open_handle(), block.offset))
+        require(library.hw_shared_free_offset(self._open_handle(), offset))
+
+    def _offset_of(self, block: "Block") -> int:
+        """Returns the offset of a block of this heap: that of another heap names another block here."""
+        if not isinstance(block, Block):
+            raise TypeError(f"a block of the heap is expected, not {type(block).__name__}")
+        if block.heap is not self and text(block.heap.name) != text(self.name):
+            raise ValueError(f"the block is one of the heap {block.heap.name!r}, not of {self.name!r}")
+        return block.offset
 
     def _require_no_views(self, block: "Block") -> None:
         if any(view is not None and view.offset == block.offset for view in self._all_views()):
@@ -157,7 +168,7 @@ class SharedHeap(NotCopied):
     # Names.
 
     def __setitem__(self, name: str, block: "Block") -> None:
-        require(library.hw_shared_set_root(self._open_handle(), text(name), block.offset, None))
+        require(library.hw_shared_set_root(self._open_handle(), text(name), self._offset_of(block), None))
 
     def __getitem__(self, name: str) -> "Block":
         offset = self._root(name)
@@ -187,7 +198,7 @@ class SharedHeap(NotCopied):
 
     def set_if_absent(self, name: str, block: "Block") -> bool:
         """Names a block if the name is free; returns whether it was. One of several processes succeeds."""
-        status = library.hw_shared_replace_root(self._open_handle(), text(name), 0, block.offset)
+        status = library.hw_shared_replace_root(self._open_handle(), text(name), 0, self._offset_of(block))
         if status not in (OK, ROOT_DIFFERS):
             require(status)
         return status == OK

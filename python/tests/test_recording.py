@@ -44,6 +44,26 @@ def test_only_recorded(): grow(3_000_000)
 def test_unmarked(): grow(4_000_000)
 """
 
+EXACT = """
+import unittest
+import pytest
+kept = []
+@pytest.mark.heapwright(limit=1000)
+@pytest.mark.parametrize("number", range(5))
+def test_empty(number): pass
+@pytest.mark.heapwright(limit=100_000)
+def test_above(): kept.append(bytes(100_000))
+@pytest.mark.heapwright(limit=101_000)
+def test_below(): kept.append(bytes(100_000))
+class Cases(unittest.TestCase):
+    @pytest.mark.heapwright(limit=1000)
+    def test_empty(self): pass
+    @pytest.mark.heapwright(limit=100_000)
+    def test_above(self): kept.append(bytes(100_000))
+    @pytest.mark.heapwright(limit=101_000)
+    def test_below(self): kept.append(bytes(100_000))
+"""
+
 TEST_CASES = """
 import unittest
 import pytest
@@ -142,6 +162,28 @@ class Recorded(unittest.TestCase):
         plain = run(sys.executable, *options, folder=self.folder)
         self.assertEqual(plain.returncode, 0, plain.stdout)
         self.assertIn("3 limits of memory were not checked", plain.stdout)
+
+    def test_what_pytest_itself_takes_does_not_count(self):
+        try:
+            import pytest  # noqa: F401
+        except ImportError:
+            self.skipTest("pytest is not installed")
+        path = self.write("test_exact.py", EXACT)
+        options = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", path)
+        ended = self.record(*options)
+        self.assertIn("2 failed, 8 passed", ended.stdout)
+        self.assertRegex(ended.stdout, r"memory grew by (1000\d\d B|97\.8 KiB), and the limit is (100000 B|97\.7 KiB)")
+        for name in ("test_exact.py::test_above", "Cases::test_above"):
+            self.assertIn(name, ended.stdout)
+
+    def test_workers_say_what_they_did_not_check(self):
+        try:
+            import xdist  # noqa: F401
+        except ImportError:
+            self.skipTest("pytest-xdist is not installed")
+        path = self.write("test_exact.py", EXACT)
+        ended = run(sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", path, folder=self.folder)
+        self.assertIn("10 limits of memory were not checked", ended.stdout)
 
     def test_only_the_function_of_a_test_case_counts(self):
         try:

@@ -46,6 +46,37 @@ class Shared(unittest.TestCase):
             with self.assertRaises(ValueError):
                 heapwright.SharedHeap.create(self.name + "-cut", **settings)
 
+    def test_what_is_no_whole_number_is_refused(self):
+        for wrong in (1.5, "5", None):
+            for call in (self.heap.block, self.heap.allocate):
+                with self.assertRaisesRegex(TypeError, "must be a whole number"):
+                    call(wrong)
+        with self.assertRaisesRegex(TypeError, "size is '1MiB'"):
+            heapwright.SharedHeap.create(self.name + "-no", size="1MiB")
+
+    def test_a_block_of_another_heap_is_refused(self):
+        name = self.name + "-other"
+        other = heapwright.SharedHeap.create(name, max_size=64 << 20)
+        self.addCleanup(heapwright.SharedHeap.unlink, name)
+        mine, foreign = self.heap.allocate(100), other.allocate(100)
+        # The same offset, which names a block in each.
+        self.assertEqual(mine.offset, foreign.offset)
+        calls = (
+            lambda: self.heap.free(foreign),
+            lambda: self.heap.__setitem__("foreign", foreign),
+            lambda: self.heap.set_if_absent("foreign", foreign),
+        )
+        for call in calls:
+            with self.assertRaisesRegex(ValueError, f"one of the heap '{name}'"):
+                call()
+        self.assertGreaterEqual(mine.size, 100)
+        self.assertNotIn("foreign", self.heap)
+        with self.assertRaisesRegex(TypeError, "a block of the heap is expected"):
+            self.heap.free(mine.offset)
+        # The same segment, opened twice, is one heap.
+        with heapwright.SharedHeap.open(self.name) as again:
+            again.free(mine)
+
     def test_a_patience_that_is_no_time_is_refused(self):
         for patience in (-1, -0.001, float("nan")):
             with self.assertRaisesRegex(ValueError, "patience"):
