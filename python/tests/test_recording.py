@@ -64,6 +64,21 @@ class Cases(unittest.TestCase):
     def test_below(self): kept.append(bytes(100_000))
 """
 
+LONG_NAMES = """
+import heapwright
+kept = []
+def methods(name):
+    inner = f"Inner_{'é' * 120}"
+    source = f"def {name}():\\n  class {inner}:\\n    def grow(self, count): kept.append(bytearray(count))\\n  return {inner}()"
+    scope = {"kept": kept}
+    exec(compile(source, "long.py", "exec"), scope)
+    return scope[name]()
+alpha, beta = methods("alpha"), methods("beta")
+with heapwright.record():
+    alpha.grow(500_000)
+    beta.grow(300_000)
+"""
+
 TEST_CASES = """
 import unittest
 import pytest
@@ -144,6 +159,14 @@ class Recorded(unittest.TestCase):
         held = {name.split()[0]: size for name, size in self.names().items()}
         self.assertTrue(500_000 <= held["inside"] < 501_000, held)
         self.assertNotIn("outside", held)
+
+    def test_functions_whose_long_names_end_alike_are_told_apart(self):
+        ended = self.record(self.write("program.py", LONG_NAMES))
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        grown = {name: size for name, size in self.names().items() if ".grow " in name}
+        self.assertEqual(sorted(size // 100_000 for size in grown.values()), [3, 5], grown)
+        for name in grown:
+            self.assertRegex(name, "^…[0-9a-f]{8}…é+.grow long.py:3$")
 
     def test_limits_are_checked_per_test(self):
         try:

@@ -5,11 +5,13 @@
 //! does not have them yet, because code objects can be freed.
 
 use core::ffi::c_void;
+use core::fmt::Write;
 use core::mem::transmute;
+use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use heapwright_os::{symbol, variable};
+use heapwright_os::{Line, symbol, variable};
 use heapwright_stream::{Buffer, PYTHON, Paths, PythonName};
 
 /// Where CPython's structures have what is read, as distances in bytes from their beginnings.
@@ -241,8 +243,8 @@ unsafe fn name(layout: &Layout, frame: Frame, text: &mut [u8]) -> PythonName {
     }
 }
 
-/// Copies the characters of a string as UTF-8, and a zero byte; the end of a string that is too long. Returns the
-/// number of bytes.
+/// Copies the characters of a string as UTF-8, and a zero byte. Of one that is too long it copies the end, behind a hash
+/// of the whole: functions of equal ends are told apart. Returns the number of bytes.
 ///
 /// # Safety
 /// The string lives.
@@ -251,25 +253,44 @@ unsafe fn copy_string(layout: &Layout, string: usize, text: &mut [u8]) -> usize 
     const KIND: u32 = 2;
     const COMPACT: usize = 1 << 5;
     const ASCII: usize = 1 << 6;
-    /// The longest UTF-8 of a character, and the zero byte.
-    const MOST: usize = 5;
+    /// The characters that are looked at, the last ones.
+    const MOST: usize = 4096;
     // SAFETY: the string lives; a compact one has its characters behind the structure, `kind` bytes each.
     unsafe {
         let (length, state) = (word(string + LENGTH), word(string + STATE));
         let kind = state >> KIND & 7;
         let at = string + if state & ASCII != 0 { layout.ascii } else { layout.characters };
-        let mut written = 0;
-        if state & COMPACT != 0 && matches!(kind, 1 | 2 | 4) {
-            let most = text.len().saturating_sub(MOST);
-            for index in length.saturating_sub(most)..length {
-                let character = word_of_kind(at + index * kind, kind);
-                let Some(room) = text.get_mut(written..).filter(|room| room.len() >= MOST) else { break };
-                written += char::from_u32(character).unwrap_or('?').encode_utf8(room).len();
-            }
+        if state & COMPACT == 0 || !matches!(kind, 1 | 2 | 4) {
+            text[0] = 0;
+            return 1;
         }
-        text[written] = 0;
-        written + 1
+        let character = |index: usize| char::from_u32(word_of_kind(at + index * kind, kind)).unwrap_or('?');
+        copy_end(length.saturating_sub(MOST)..length, character, text)
     }
+}
+
+/// Copies characters as [`copy_string`] does.
+fn copy_end(characters: Range<usize>, character: impl Fn(usize) -> char, text: &mut [u8]) -> usize {
+    let room = text.len() - 1;
+    let mut left: usize = characters.clone().map(|index| character(index).len_utf8()).sum();
+    let mut mark = Line::<16>::new();
+    if left > room || characters.start != 0 {
+        let hash = characters.clone().fold(0x811c_9dc5, |hash: u32, index| {
+            (hash ^ u32::from(character(index))).wrapping_mul(0x0100_0193)
+        });
+        let _ = write!(mark, "…{hash:08x}…");
+    }
+    let mut written = mark.bytes().len().min(room);
+    text[..written].copy_from_slice(&mark.bytes()[..written]);
+    for character in characters.map(character) {
+        let fits = left <= room - written;
+        left -= character.len_utf8();
+        if fits {
+            written += character.encode_utf8(&mut text[written..]).len();
+        }
+    }
+    text[written] = 0;
+    written + 1
 }
 
 /// Reads a character of 1, 2 or 4 bytes.
