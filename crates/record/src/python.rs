@@ -275,9 +275,9 @@ fn copy_end(characters: Range<usize>, character: impl Fn(usize) -> char, text: &
     let mut left: usize = characters.clone().map(|index| character(index).len_utf8()).sum();
     let mut mark = Line::<16>::new();
     if left > room || characters.start != 0 {
-        let hash = characters.clone().fold(0x811c_9dc5, |hash: u32, index| {
-            (hash ^ u32::from(character(index))).wrapping_mul(0x0100_0193)
-        });
+        let hash = characters
+            .clone()
+            .fold(0x811c_9dc5, |hash: u32, index| (hash ^ u32::from(character(index))).wrapping_mul(0x0100_0193));
         let _ = write!(mark, "…{hash:08x}…");
     }
     let mut written = mark.bytes().len().min(room);
