@@ -226,9 +226,15 @@ impl Metric {
 
     /// Two figures as people read them, so that they differ where the figures do.
     pub fn show_apart(self, figure: f64, other: f64) -> [String; 2] {
+        /// The most decimals, with which any two figures differ.
+        const MOST: usize = 17;
         let shown = [figure, other].map(|figure| self.show(figure));
-        let reads_the_same = figure != other && shown[0] == shown[1];
-        if reads_the_same { [figure, other].map(|figure| self.unit().show_exactly(figure)) } else { shown }
+        if figure == other || shown[0] != shown[1] {
+            return shown;
+        }
+        let mut precise =
+            (3..=MOST).map(|decimals| [figure, other].map(|figure| self.unit().show_to(figure, decimals)));
+        precise.find(|[figure, other]| figure != other).unwrap_or(shown)
     }
 }
 
@@ -244,14 +250,14 @@ impl Unit {
         }
     }
 
-    /// A figure with all that is known of it.
-    fn show_exactly(self, figure: f64) -> String {
+    /// A figure with this many decimals.
+    fn show_to(self, figure: f64, decimals: usize) -> String {
         match self {
-            Unit::Seconds => format!("{figure} s"),
-            Unit::Bytes => format!("{figure} B"),
-            Unit::Count => format!("{figure}"),
-            Unit::Share => format!("{} %", 100.0 * figure),
-            Unit::Ratio => format!("{figure}x"),
+            Unit::Seconds => format!("{figure:.decimals$} s"),
+            Unit::Bytes => format!("{} B", number::grouped(figure.round() as u64)),
+            Unit::Count => format!("{figure:.decimals$}"),
+            Unit::Share => format!("{:.decimals$} %", 100.0 * figure),
+            Unit::Ratio => format!("{figure:.decimals$}x"),
         }
     }
 }
@@ -265,8 +271,9 @@ mod tests {
         let ratio = |figure, other| Metric::HeapOverAsked.show_apart(figure, other);
         assert_eq!(ratio(1.5, 1.25), ["1.50x", "1.25x"]);
         assert_eq!(ratio(1.5, 1.5), ["1.50x", "1.50x"]);
-        assert_eq!(ratio(1.0009765625, 1.0), ["1.0009765625x", "1x"]);
-        assert_eq!(Metric::Heap.show_apart(30_199_999.0, 30_200_000.0), ["30199999 B", "30200000 B"]);
+        assert_eq!(ratio(4.0 / 3.0, 1.33), ["1.333x", "1.330x"]);
+        assert_eq!(ratio(1.0001, 1.0), ["1.0001x", "1.0000x"]);
+        assert_eq!(Metric::Heap.show_apart(30_199_999.0, 30_200_000.0), ["30,199,999 B", "30,200,000 B"]);
     }
 
     #[test]

@@ -195,7 +195,7 @@ fn conditions_decide_the_exit_code_and_files_are_still_written() {
     };
     check("heap/asked of first > 1.34x", 0);
     let failed = check("heap/asked of first > 1.33x", 1);
-    assert!(failed.contains("heap/asked of first is 1.33x, the limit is 1.33x"), "{failed}");
+    assert!(failed.contains("heap/asked of first is 1.333x, the limit is 1.330x"), "{failed}");
     assert!(median(&json(&kept), "first", "heap").is_some());
     let failed = check("external > 30%", 1);
     assert!(failed.contains("external of best is 99.9 %, the limit is 30.0 %"), "{failed}");
