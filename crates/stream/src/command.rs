@@ -14,17 +14,20 @@ pub(crate) struct Command {
 
 /// The command line, which children of `fork` have from their parent; empty until it is [kept](keep).
 ///
-/// The lock is taken by a thread that holds that of the recording, which is held across forks.
+/// The lock is taken by a thread that holds that of the recording, which is held across forks. Nothing waits for it: a
+/// child of a bare system call `fork` may have a copy that stays locked.
 static KEPT: Lock<Command> = Lock::new(Command { text: [0; COMMAND], length: 0 });
 
 /// Reads the command line, as far as there is room. Called when the program begins.
 pub(crate) fn keep() {
-    let kept = &mut *KEPT.lock();
+    let Some(mut kept) = KEPT.try_lock() else { return };
     let read = SegmentFile::open_own("cmdline").and_then(|file| file.read_at(0, &mut kept.text));
     kept.length = read.unwrap_or(0);
 }
 
-/// Passes what was kept to `see`.
-pub(crate) fn with<R>(see: impl FnOnce(&Command) -> R) -> R {
-    see(&KEPT.lock())
+/// Copies what was kept; returns the number of bytes.
+pub(crate) fn copy_to(text: &mut [u8; COMMAND]) -> usize {
+    let Some(kept) = KEPT.try_lock() else { return 0 };
+    *text = kept.text;
+    kept.length
 }

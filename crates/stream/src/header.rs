@@ -209,10 +209,7 @@ impl Header {
 
     /// Records the command line with which the program began.
     pub(crate) fn note_command(&mut self) {
-        command::with(|kept| {
-            self.command = kept.text;
-            self.command_length = kept.length as u32;
-        });
+        self.command_length = command::copy_to(&mut self.command) as u32;
     }
 
     /// Returns the program's name, as [`heapwright_os::program_name`] determines it.
