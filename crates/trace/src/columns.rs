@@ -165,6 +165,12 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
+    /// Takes back that an event was read.
+    #[cold]
+    pub(crate) fn take_back(&mut self, event: &Event) {
+        self.changes -= u64::from(matches!(event, Event::Thread { .. }));
+    }
+
     /// Returns how many of the events of all frames were changes of threads.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
@@ -239,8 +245,9 @@ impl Cursor {
             }
             FREE => Event::Free { block: self.block(*next)? },
             THREAD => {
+                let thread = self.rest.number()?;
                 self.changes += 1;
-                Event::Thread { thread: self.rest.number()? }
+                Event::Thread { thread }
             }
             FAILED => Event::Failed { size: self.size()?, align: self.align()? },
             _ => return Err(Fault::Event),

@@ -228,6 +228,7 @@ impl<'r> Reader<'r> {
                     if let Some(side) = &mut self.side
                         && let Err(fault) = side.advance(&event)
                     {
+                        self.events.take_back(&event);
                         self.stop(fault.into())?;
                         return Ok(None);
                     }
@@ -277,6 +278,7 @@ impl<'r> Reader<'r> {
                     if let Some(side) = &mut self.side
                         && let Err(fault) = side.advance(&event)
                     {
+                        events.take_back(&event);
                         break Err(fault);
                     }
                     next_event += 1;
