@@ -1,5 +1,6 @@
 //! The arena: the pages of the process, placed by the engine behind one lock, and the tables that describe them.
 
+mod refaults;
 mod retention;
 mod stretches;
 mod surrendered;
@@ -364,7 +365,7 @@ impl ArenaState {
         let settings = Settings {
             capacity,
             granule: PAGE as u32,
-            keep: retention::FEWEST,
+            keep: refaults::FEWEST,
             // `Retention` computes the part.
             keep_part: usize::MAX,
             backing: Backing::WhenTouched,

@@ -3,13 +3,8 @@
 use heapwright_heaps::{FirstFit, GrowingHeap};
 use heapwright_os::coarse_nanoseconds;
 
+use super::refaults::{FEWEST, LEAST, Refaults};
 use crate::scarcity;
-
-/// Bytes in holes that are retained at least in a process that needed purged pages again soon.
-const LEAST: usize = 1 << 20;
-
-/// Bytes in holes that are not worth a system call. A process that has not needed more again retains no more.
-pub(super) const FEWEST: usize = 128 << 10;
 
 /// The part of the heap that is retained if that is more, unless it is more than [`USED_PART`].
 const HEAP_PART: usize = 16;
@@ -17,34 +12,21 @@ const HEAP_PART: usize = 16;
 /// The part of the bytes in use that is retained at most.
 const USED_PART: usize = 8;
 
-/// The most bytes that are retained because of refaults.
-const MOST_REFAULTED: usize = 256 << 20;
-
 /// The part of the heap that lies behind the last block, at least, when that is unmapped, and the least number of
 /// bytes: it may have to be mapped again.
 const RETRACTED_PART: usize = 4;
 const LEAST_RETRACTED: usize = 4 << 20;
 
-/// Bytes that are retained for each refaulted byte: a program that refaults once does so again.
-const REFAULT_FACTOR: usize = 4;
-
 /// The bytes that are purged at a time, behind the arena's lock.
 pub(super) const PART: usize = 2 << 20;
 
 /// The amount to retain, adapted to refaults: pages that are requested soon after they were purged were purged too
-/// early, and for as long more is retained. What is requested later costs a page fault each time, and is in no page
+/// early, and for some time more is retained. What is requested later costs a page fault each time, and is in no page
 /// meanwhile.
 pub(super) struct Retention {
     /// Bytes purged, at the last observation.
     total: u64,
-    /// Bytes purged that were not requested since, and the time of the last purge.
-    purged: usize,
-    purged_at: u64,
-    /// Bytes that are retained at least: [`FEWEST`] at first, and more with each refault, up to [`LEAST`].
-    least: usize,
-    /// Bytes to retain above that because of refaults, and for how long.
-    refaulted: usize,
-    hold: Hold,
+    refaults: Refaults,
     /// The most and the least bytes in use since holes were looked at, and when that was.
     most_used: usize,
     least_used: usize,
@@ -54,50 +36,23 @@ pub(super) struct Retention {
 }
 
 impl Retention {
-    pub(super) const NONE: Retention = Retention {
-        total: 0,
-        purged: 0,
-        purged_at: 0,
-        least: FEWEST,
-        refaulted: 0,
-        hold: Hold::SHORTEST,
-        most_used: 0,
-        least_used: 0,
-        looked_at: 0,
-        unused: 0,
-    };
-
-    /// The time within which a request for purged pages is a refault, in nanoseconds.
-    const SOON: u64 = 100_000_000;
+    pub(super) const NONE: Retention =
+        Retention { total: 0, refaults: Refaults::NONE, most_used: 0, least_used: 0, looked_at: 0, unused: 0 };
 
     /// Observes that `bytes` of pages have been placed.
     pub(super) fn observe_placement(&mut self, bytes: usize, pages: &mut GrowingHeap<FirstFit>) {
         self.most_used = self.most_used.max(used(pages));
-        let again = bytes.min(self.purged);
-        if again == 0 {
-            return;
+        if self.refaults.are_possible() {
+            self.refaults.observe_request(bytes, coarse_nanoseconds());
+            self.apply(pages);
         }
-        let now = coarse_nanoseconds();
-        if now - self.purged_at > Retention::SOON {
-            self.purged = 0;
-            self.hold = Hold::SHORTEST;
-            return;
-        }
-        if self.refaulted == 0 {
-            self.hold.lengthen();
-        }
-        self.purged -= again;
-        self.least = (self.least + REFAULT_FACTOR * again).min(LEAST);
-        self.refaulted = (self.refaulted + REFAULT_FACTOR * again).min(MOST_REFAULTED);
-        self.hold.begin(now);
-        self.apply(pages);
     }
 
     /// Observes that pages have been freed, of which some may have been purged.
     pub(super) fn observe_free(&mut self, pages: &mut GrowingHeap<FirstFit>) {
         self.least_used = self.least_used.min(used(pages));
-        if self.refaulted != 0 && self.hold.is_over(coarse_nanoseconds()) {
-            self.refaulted = 0;
+        if self.refaults.are_remembered() {
+            self.refaults.forget(coarse_nanoseconds());
         }
         self.apply(pages);
         self.observe_purge(pages);
@@ -142,9 +97,8 @@ impl Retention {
             if pages.pending() < LEAST {
                 pages.retract((pages.top() / RETRACTED_PART).max(LEAST_RETRACTED));
             }
-            self.purged += (total - self.total) as usize;
+            self.refaults.observe_purge((total - self.total) as usize, coarse_nanoseconds());
             self.total = total;
-            self.purged_at = coarse_nanoseconds();
         }
     }
 
@@ -153,56 +107,11 @@ impl Retention {
             return pages.set_keep(FEWEST);
         }
         let part = (pages.top() / HEAP_PART).min(used(pages) / USED_PART);
-        pages.set_keep(part.max(self.least + self.refaulted));
-    }
-}
-
-/// For how long more is retained after a refault. If what is purged then is needed again soon, it was too early: twice
-/// as long from then on, so that a program whose memory goes up and down pays for one purge in the longest time. A
-/// purge that was right makes it short again.
-struct Hold {
-    /// From [`Retention::SOON`] to [`Hold::LONGEST`], in nanoseconds.
-    length: u64,
-    /// The time of the last refault.
-    since: u64,
-}
-
-impl Hold {
-    const SHORTEST: Hold = Hold { length: Retention::SOON, since: 0 };
-
-    const LONGEST: u64 = 4 * Retention::SOON;
-
-    fn begin(&mut self, now: u64) {
-        self.since = now;
-    }
-
-    fn lengthen(&mut self) {
-        self.length = (2 * self.length).min(Hold::LONGEST);
-    }
-
-    fn is_over(&self, now: u64) -> bool {
-        now - self.since > self.length
+        pages.set_keep(part.max(self.refaults.retained()));
     }
 }
 
 /// Returns the bytes in use.
 fn used(pages: &GrowingHeap<FirstFit>) -> usize {
     pages.counters().map_or(0, |counters| counters.live as usize)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_needed_again_is_held_for_longer_each_time() {
-        let mut hold = Hold::SHORTEST;
-        let lengths = [1, 2, 3, 4].map(|refault| {
-            hold.lengthen();
-            hold.begin(refault);
-            (1..=8).find(|after| hold.is_over(refault + after * Retention::SOON + 1))
-        });
-        assert_eq!(lengths, [Some(2), Some(4), Some(4), Some(4)]);
-        assert!(!Hold::SHORTEST.is_over(Retention::SOON) && Hold::SHORTEST.is_over(Retention::SOON + 1));
-    }
 }
