@@ -1,5 +1,6 @@
 """Recordings that are limited to a block, and limits of memory per test. HEAPWRIGHT is the path of the command."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -137,6 +138,10 @@ class Recorded(unittest.TestCase):
             file.write(text)
         return path
 
+    def require(self, module):
+        if importlib.util.find_spec(module) is None:
+            self.skipTest(f"{module} is not installed")
+
     def record(self, *options):
         arguments = ("record", "--python", "--sites=1", "--marked", "-o", "t.hwt", "--", sys.executable)
         return run(COMMAND, *arguments, *options, folder=self.folder)
@@ -169,10 +174,7 @@ class Recorded(unittest.TestCase):
             self.assertRegex(name, "^…[0-9a-f]{8}…é+.grow long.py:3$")
 
     def test_limits_are_checked_per_test(self):
-        try:
-            import pytest  # noqa: F401
-        except ImportError:
-            self.skipTest("pytest is not installed")
+        self.require("pytest")
         path = self.write("test_limits.py", TESTS)
         options = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", path)
         ended = self.record(*options)
@@ -187,10 +189,7 @@ class Recorded(unittest.TestCase):
         self.assertIn("3 limits of memory were not checked", plain.stdout)
 
     def test_what_pytest_itself_takes_does_not_count(self):
-        try:
-            import pytest  # noqa: F401
-        except ImportError:
-            self.skipTest("pytest is not installed")
+        self.require("pytest")
         path = self.write("test_exact.py", EXACT)
         options = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", path)
         ended = self.record(*options)
@@ -200,19 +199,13 @@ class Recorded(unittest.TestCase):
             self.assertIn(name, ended.stdout)
 
     def test_workers_say_what_they_did_not_check(self):
-        try:
-            import xdist  # noqa: F401
-        except ImportError:
-            self.skipTest("pytest-xdist is not installed")
+        self.require("xdist")
         path = self.write("test_exact.py", EXACT)
         ended = run(sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", path, folder=self.folder)
         self.assertIn("10 limits of memory were not checked", ended.stdout)
 
     def test_only_the_function_of_a_test_case_counts(self):
-        try:
-            import pytest  # noqa: F401
-        except ImportError:
-            self.skipTest("pytest is not installed")
+        self.require("pytest")
         path = self.write("test_cases.py", TEST_CASES)
         ended = self.record("-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", path)
         self.assertIn("3 failed, 3 passed, 1 skipped, 1 xfailed", ended.stdout)
@@ -225,10 +218,7 @@ class Recorded(unittest.TestCase):
             self.assertNotIn(f"{outside} ", stacks)
 
     def test_a_limit_that_is_no_size_is_refused(self):
-        try:
-            import pytest  # noqa: F401
-        except ImportError:
-            self.skipTest("pytest is not installed")
+        self.require("pytest")
         digits = "9" * 400
         limits = ["'ten'", "float('inf')", "float('nan')", "-1", "1e300", "10**400", f"'{digits}GiB'", "'9EiB'", "2**63"]
         for limit in limits:

@@ -59,10 +59,10 @@ impl Trace {
         self.positions.max(self.events)
     }
 
-    /// Whether it has only a part of what the program did.
+    /// Whether it has only a part of what the program did. Of bytes behind its end, which are damage too, it has none.
     #[must_use]
     pub fn is_in_part(&self) -> bool {
-        !self.is_whole || self.damage.is_some() || self.incomplete.is_some()
+        !self.is_whole || self.incomplete.is_some()
     }
 
     /// The program and the file that it was read from.

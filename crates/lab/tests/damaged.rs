@@ -118,6 +118,8 @@ fn a_part_of_a_trace_passes_no_condition_and_one_without_calls_gets_no_verdict()
         (output.status.code(), text(&output.stdout), text(&output.stderr))
     };
     assert_eq!(judged(&whole, "heap > 1GiB").0, Some(0));
+    // What follows its end is no part of the program.
+    assert_eq!(judged(&[&whole[..], b"!"].concat(), "heap > 1GiB").0, Some(0));
     let part = &whole[..whole.len() * 3 / 4];
     let (code, printed, said) = judged(part, "heap > 1GiB");
     assert_eq!(code, Some(1), "{said}");

@@ -281,24 +281,37 @@ fn shown_events(errors: &str) -> &str {
     row.split_whitespace().nth(2).unwrap()
 }
 
+/// Returns a command that mounts a file system in a namespace of its own, runs the recorder's command with the arguments
+/// that are added, prints its exit code, and then runs `afterwards` in the shell.
+fn where_mounted(place: &Place, mount: &str, afterwards: &str) -> Command {
+    let script = format!("mount {mount} || exit 77; \"$@\"; echo code $?; {afterwards}");
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", &script, "sh"]).current_dir(place.folder.path());
+    command.arg(heapwright().get_program());
+    command
+}
+
+/// Runs such a command; returns the line with the exit code, and what was said. `None` where nothing can be mounted.
+fn outcome_where_mounted(command: &mut Command) -> Option<(String, String)> {
+    let output = command.output().ok()?;
+    if [Some(1), Some(77)].contains(&output.status.code()) {
+        eprintln!("passed over: no file system can be mounted here: {}", stderr(&output));
+        return None;
+    }
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let code = printed.lines().find(|line| line.starts_with("code ")).unwrap_or_default();
+    Some((code.to_owned(), stderr(&output)))
+}
+
 #[test]
 fn a_full_file_system_is_said_once() {
     let place = Place::new();
-    let folder = place.path("small");
-    fs::create_dir(&folder).unwrap();
-    let script = "mount -t tmpfs -o size=40k none small || exit 77; \"$@\"; echo code $?; cp -r small kept";
-    let mut command = Command::new("unshare");
-    command.args(["-rm", "sh", "-c", script, "sh"]).current_dir(place.folder.path());
-    let recorder = heapwright();
-    command.arg(recorder.get_program()).args(["record", "--times", "--min-events", "0", "-o", "small/t.hwt", "--"]);
+    fs::create_dir(place.path("small")).unwrap();
+    let mut command = where_mounted(&place, "-t tmpfs -o size=40k none small", "cp -r small kept");
+    command.args(["record", "--times", "--min-events", "0", "-o", "small/t.hwt", "--"]);
     command.args(["sh", "-c"]).arg(format!("{0} 15; {0} 1; {0} 1", place.ticking().display()));
-    let Ok(output) = command.output() else { return };
-    if [Some(1), Some(77)].contains(&output.status.code()) {
-        eprintln!("passed over: no file system can be mounted here: {}", stderr(&output));
-        return;
-    }
-    let said = stderr(&output);
-    assert!(String::from_utf8_lossy(&output.stdout).contains("code 125"), "{said}");
+    let Some((code, said)) = outcome_where_mounted(&mut command) else { return };
+    assert_eq!(code, "code 125", "{said}");
     assert_eq!(said.matches("No space left on device").count(), 1, "{said}");
     for entry in fs::read_dir(place.path("kept")).unwrap() {
         let path = entry.unwrap().path();
@@ -311,20 +324,13 @@ fn a_full_file_system_is_said_once() {
 fn nothing_is_concluded_from_a_recording_of_which_no_call_could_be_written() {
     let place = Place::new();
     fs::create_dir(place.path("small")).unwrap();
-    let script = "mount -t tmpfs -o size=16k none small || exit 77; TMPDIR=$PWD/small \"$@\"; echo code $?";
     for words in [&["compare", "--policies-only", "-p", "best"][..], &["report", "--no-real", "-p", "best", "-o", "p"]]
     {
-        let mut command = Command::new("unshare");
-        command.args(["-rm", "sh", "-c", script, "sh"]).current_dir(place.folder.path());
-        command.env("XDG_RUNTIME_DIR", place.folder.path());
-        command.arg(heapwright().get_program()).args(words).arg("--").arg(place.ticking()).arg("15");
-        let Ok(output) = command.output() else { return };
-        if [Some(1), Some(77)].contains(&output.status.code()) {
-            eprintln!("passed over: no file system can be mounted here: {}", stderr(&output));
-            return;
-        }
-        let said = stderr(&output);
-        assert!(String::from_utf8_lossy(&output.stdout).contains("code 1"), "{words:?}: {said}");
+        let mut command = where_mounted(&place, "-t tmpfs -o size=16k none small", ":");
+        command.env("TMPDIR", place.path("small")).env("XDG_RUNTIME_DIR", place.folder.path());
+        command.args(words).arg("--").arg(place.ticking()).arg("15");
+        let Some((code, said)) = outcome_where_mounted(&mut command) else { return };
+        assert_eq!(code, "code 1", "{words:?}: {said}");
         assert!(said.contains("nothing was recorded of ticking"), "{words:?}: {said}");
         assert!(!place.path("p").exists());
     }
@@ -334,16 +340,10 @@ fn nothing_is_concluded_from_a_recording_of_which_no_call_could_be_written() {
 #[test]
 fn streams_are_elsewhere_where_memory_cannot_be_written_to() {
     let place = Place::new();
-    let script = "mount -t tmpfs -o ro,size=2g none /dev/shm || exit 77; \"$@\"; echo code $?";
-    let mut command = Command::new("unshare");
-    command.args(["-rm", "sh", "-c", script, "sh"]).current_dir(place.folder.path());
-    command.arg(heapwright().get_program()).args(["record", "--min-events", "0", "-o", "t.hwt", "--", "sh", "-c", ":"]);
-    let Ok(output) = command.output() else { return };
-    if [Some(1), Some(77)].contains(&output.status.code()) {
-        eprintln!("passed over: no file system can be mounted here: {}", stderr(&output));
-        return;
-    }
-    assert!(String::from_utf8_lossy(&output.stdout).contains("code 0"), "{}", stderr(&output));
+    let mut command = where_mounted(&place, "-t tmpfs -o ro,size=2g none /dev/shm", ":");
+    command.args(["record", "--min-events", "0", "-o", "t.hwt", "--", "sh", "-c", ":"]);
+    let Some((code, said)) = outcome_where_mounted(&mut command) else { return };
+    assert_eq!(code, "code 0", "{said}");
     assert!(read_at(&place.path("t.hwt")).is_finished);
 }
 

@@ -243,8 +243,8 @@ unsafe fn name(layout: &Layout, frame: Frame, text: &mut [u8]) -> PythonName {
     }
 }
 
-/// Copies the characters of a string as UTF-8, and a zero byte. Of one that is too long it copies the end, behind a hash
-/// of the whole: functions of equal ends are told apart. Returns the number of bytes.
+/// Copies the characters of a string as UTF-8, and a zero byte. Of one that is too long it copies the end, behind a
+/// hash of the whole: functions of equal ends are told apart. Returns the number of bytes.
 ///
 /// # Safety
 /// The string lives.

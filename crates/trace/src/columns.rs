@@ -262,3 +262,23 @@ impl Cursor {
         Ok(Event::Allocate { block: *next - 1, kind, size, align })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame of events, of which only operation codes are given.
+    fn of_codes(codes: &[u8]) -> Cursor {
+        let mut cursor = Cursor::default();
+        let contents = [&[codes.len() as u8, 0, 0, 0][..], codes].concat();
+        cursor.refill(codes.len() as u32, &contents).unwrap();
+        cursor
+    }
+
+    #[test]
+    fn a_change_of_threads_that_cannot_be_read_does_not_count() {
+        let mut cursor = of_codes(&[THREAD]);
+        assert!(cursor.next_event(&mut 0).is_err());
+        assert_eq!(cursor.changes(), 0);
+    }
+}
