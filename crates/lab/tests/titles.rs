@@ -84,6 +84,18 @@ fn the_name_is_that_of_the_file_whatever_the_first_argument_is() {
     }
 }
 
+/// The command has seen the stream of the shell, and passed it over, at most one look at the streams before that of the
+/// next program has its name. It looks every 10 ms.
+#[test]
+fn a_program_is_recorded_though_its_process_ran_one_before_that_is_not() {
+    for milliseconds in 0..20 {
+        let folder = tempfile::tempdir().unwrap();
+        let script = format!("sleep 0.0{milliseconds:02}; exec \"$0\" {ARGUMENT}");
+        let output = record(&folder, &["--only", "title"], &script, &title(&folder));
+        assert_eq!(programs(&folder), ["title"; 2], "after {milliseconds} ms: {}", said(&output));
+    }
+}
+
 #[test]
 fn a_program_has_the_name_of_the_link_by_which_it_is_executed() {
     let folder = tempfile::tempdir().unwrap();
