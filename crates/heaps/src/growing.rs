@@ -11,7 +11,7 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use heapwright_os::{Refused, Reservation, page_size};
-use heapwright_placement::{AllocateError, Engine, Growth, PolicyKind, Reach, Rules, RulesError, Statistics};
+use heapwright_placement::{AllocateError, Counters, Engine, Growth, PolicyKind, Reach, Rules, RulesError, Statistics};
 use heapwright_rules::{Invalid, Requests};
 
 use crate::placement::Placement;
@@ -366,6 +366,12 @@ impl<P: Policy> GrowingHeap<P> {
     #[must_use]
     pub fn rules(&self) -> &Rules {
         &self.design.rules
+    }
+
+    /// Returns the counters, where they lie.
+    #[inline(always)]
+    pub(crate) fn counters_mut(&mut self) -> Option<&mut Counters> {
+        P::counters_mut(&mut self.placement.engine)
     }
 
     /// Returns how the heap reads requests.

@@ -3,6 +3,7 @@
 //!
 //! - `fixed`: [`FixedHeap`] and its variants, in memory that the caller provides.
 //! - `growing`, `mapped`: memory from the operating system, with the feature `os`.
+//! - `recalling`: a growing heap that recalls its last placements.
 //! - `placement`: queries about the blocks of either.
 //! - `policy`: policies as types, or [`Chosen`] by name.
 #![no_std]
@@ -14,6 +15,8 @@ mod growing;
 mod mapped;
 mod placement;
 mod policy;
+#[cfg(feature = "os")]
+mod recalling;
 #[cfg(target_has_atomic = "8")]
 mod spin;
 
@@ -27,6 +30,8 @@ pub use growing::{Backing, CreateError, GlobalHeap, GrowingHeap, OutOfMemory, Pa
 pub use mapped::{Mapped, MappedHeap, Mapping, MappingTotals, Mappings};
 pub use placement::Placement;
 pub use policy::{Buddies, Chosen, Policy};
+#[cfg(feature = "os")]
+pub use recalling::RecallingHeap;
 
 pub use heapwright_placement::{
     AllocateError, BestFit, Block, BlockState, Blocks, Counters, Engine, FirstFit, FreeError, Glance, GoodFit, Growth,

@@ -3,8 +3,8 @@
 use core::ptr::NonNull;
 
 use heapwright_placement::{
-    AnyEngine, BestFit, Buddy, Engine, FirstFit, Fit, GoodFit, NextFit, Part, PolicyKind, RandomFit, Reach, Rules,
-    RulesError, WorstFit,
+    AnyEngine, BestFit, Buddy, Counters, Engine, FirstFit, Fit, GoodFit, NextFit, Part, PolicyKind, RandomFit, Reach,
+    Rules, RulesError, WorstFit,
 };
 
 /// A placement policy: [`FirstFit`] and the like, [`Buddies`], or [`Chosen`] at run time.
@@ -47,6 +47,9 @@ pub trait Policy: sealed::Sealed {
 
     /// Makes the engine's heap shorter, see [`Fit::retract`].
     fn retract(engine: &mut Self::Engine<'_>, heap_size: usize) -> bool;
+
+    /// Returns the engine's counters, see [`Fit::counters_mut`].
+    fn counters_mut<'e>(engine: &'e mut Self::Engine<'_>) -> Option<&'e mut Counters>;
 
     /// Creates an engine over zeroed metadata; touches only the metadata in use.
     ///
@@ -112,6 +115,11 @@ macro_rules! policy {
 
             fn retract(engine: &mut Self::Engine<'_>, heap_size: usize) -> bool {
                 $retract(engine, heap_size)
+            }
+
+            #[inline(always)]
+            fn counters_mut<'e>(engine: &'e mut Self::Engine<'_>) -> Option<&'e mut Counters> {
+                engine.counters_mut()
             }
 
             unsafe fn create_zeroed<'m>(
@@ -185,6 +193,11 @@ impl Policy for Chosen {
 
     fn retract(engine: &mut AnyEngine<'_>, heap_size: usize) -> bool {
         engine.retract(heap_size)
+    }
+
+    #[inline(always)]
+    fn counters_mut<'e>(engine: &'e mut AnyEngine<'_>) -> Option<&'e mut Counters> {
+        engine.counters_mut()
     }
 
     fn seed(engine: &mut AnyEngine<'_>, seed: u64) {

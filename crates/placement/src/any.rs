@@ -254,6 +254,12 @@ impl<'m> AnyEngine<'m> {
         each!(self, engine => engine.has_rules(rules))
     }
 
+    /// Returns the counters, for a caller that [repeats](Counters::repeat) placements; `None` without statistics.
+    #[inline(always)]
+    pub fn counters_mut(&mut self) -> Option<&mut Counters> {
+        each!(self, engine => engine.counters_mut())
+    }
+
     /// Sets the seed of random fit; the other policies have none.
     pub fn seed(&mut self, seed: u64) {
         if let AnyEngine::Random(engine) = self {

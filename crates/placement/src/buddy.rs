@@ -78,6 +78,12 @@ impl<'m> Buddy<'m> {
         0
     }
 
+    /// Returns the counters, for a caller that [repeats](Counters::repeat) placements; `None` without statistics.
+    #[inline(always)]
+    pub fn counters_mut(&mut self) -> Option<&mut Counters> {
+        self.heap.counters_mut()
+    }
+
     /// Creates a heap over a region of `capacity` bytes (rounded down to granules) with its metadata in `metadata`.
     ///
     /// Time: proportional to the metadata, which is zeroed.

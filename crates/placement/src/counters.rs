@@ -67,11 +67,51 @@ impl Counters {
         (self.live != 0).then(|| 1.0 - requested as f64 / self.live as f64)
     }
 
+    /// Returns what the one placement counted that was made since the counters were `before`; `None` when the heap grew
+    /// for it, or nothing was placed.
+    #[inline(always)]
+    #[must_use]
+    pub fn reuse_since(&self, before: &Counters) -> Option<Reuse> {
+        (self.reuses != before.reuses).then(|| Reuse {
+            requested: self.requested - before.requested,
+            rounded: self.rounded - before.rounded,
+            splits: self.splits - before.splits,
+        })
+    }
+
+    /// Counts a free of a block that a placement [made](Counters::reuse_since), which named its size of so many bytes or
+    /// did not, and the same placement again: for a caller that makes neither, since the heap would be as it is.
+    #[inline(always)]
+    pub fn repeat(&mut self, reuse: &Reuse, named: Option<usize>) {
+        self.frees += 1;
+        self.unsized_frees += u64::from(named.is_none());
+        self.released += named.unwrap_or(0) as u64;
+        self.coalesces += reuse.splits;
+        self.mallocs += 1;
+        self.reuses += 1;
+        self.splits += reuse.splits;
+        self.requested += reuse.requested;
+        self.rounded += reuse.rounded;
+    }
+
     /// Returns peak live bytes over peak heap size; `None` for a heap that never contained a block.
     #[must_use]
     pub fn utilisation(&self) -> Option<f64> {
         (self.peak_heap_size != 0).then(|| self.peak_live as f64 / self.peak_heap_size as f64)
     }
+}
+
+/// What one placement counted for which the heap did not grow: see [`Counters`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reuse {
+    requested: u64,
+    rounded: u64,
+    splits: u64,
+}
+
+impl Reuse {
+    /// Nothing counted.
+    pub const NONE: Reuse = Reuse { requested: 0, rounded: 0, splits: 0 };
 }
 
 /// The sizes of the holes of a heap at one moment, in bytes.

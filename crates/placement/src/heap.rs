@@ -204,6 +204,11 @@ impl<I: ?Sized> Heap<'_, I> {
         self.counters.as_deref().copied()
     }
 
+    #[inline(always)]
+    pub(crate) fn counters_mut(&mut self) -> Option<&mut Counters> {
+        self.counters.as_deref_mut()
+    }
+
     /// Moves the heap's end to granule `end`.
     pub(crate) fn set_end(&mut self, end: usize) {
         self.state.end = end;

@@ -63,7 +63,7 @@ mod store;
 
 pub use any::AnyEngine;
 pub use buddy::Buddy;
-pub use counters::{Counters, HoleStats};
+pub use counters::{Counters, HoleStats, Reuse};
 pub use engine::{Block, BlockState, Blocks, Engine, Freed};
 pub use error::{AllocateError, FreeError, ResizeError, RulesError, Violation};
 pub use fit::Fit;

@@ -18,13 +18,14 @@ static BEACON: Beacon = Beacon::new();
 
 /// Lights the beacon with the location of the heap of `state`, which must not move; `lock` is the word that is 0 while
 /// no thread holds the heap's lock.
-pub(crate) fn light(state: &State, lock: *const u32) {
+pub(crate) fn light(state: &mut State, lock: *const u32) {
     let mut sighting = Sighting { lock: lock.addr() as u64, ..Sighting::default() };
     if let Placement::Policy(kind) = state.settings.placement {
         sighting.policy = kind as u64;
     }
-    match &state.heap {
+    match &mut state.heap {
         Heap::Growing(heap) => {
+            let heap = heap.settled();
             let metadata = heap.metadata();
             sighting.region = heap.base().addr().get() as u64;
             sighting.metadata = metadata.addr().get() as u64;
@@ -51,15 +52,15 @@ fn add_places(sighting: &mut Sighting) {
 }
 
 /// Writes the heap's state to a file named by this process's id, if the environment names a directory for it.
-pub(crate) fn leave_last_state(state: &State) {
+pub(crate) fn leave_last_state(state: &mut State) {
     if let Some(directory) = state.settings.watch {
-        leave_in(directory, state);
+        leave_in(directory, &mut state.heap);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn leave_in(directory: &Line<PATH_LENGTH>, state: &State) {
+fn leave_in(directory: &Line<PATH_LENGTH>, heap: &mut Heap) {
     let mut path = directory.clone();
     let _ = write!(path, "/{}\0", process_id());
     let Some(output) = CStr::from_bytes_until_nul(path.bytes()).ok().and_then(Output::file) else {
@@ -67,8 +68,11 @@ fn leave_in(directory: &Line<PATH_LENGTH>, state: &State) {
         return;
     };
     output.write(&BEACON.bytes());
-    match &state.heap {
-        Heap::Growing(heap) => write_map(output, heap.metadata().cast(), heap.metadata().len()),
+    match heap {
+        Heap::Growing(heap) => {
+            let metadata = heap.settled().metadata();
+            write_map(output, metadata.cast(), metadata.len());
+        }
         Heap::Mapped(heap) => {
             let counters = core::ptr::from_ref(heap.counters_in_place());
             // SAFETY: `counters` points to a borrowed value of plain integers without padding, which is not written

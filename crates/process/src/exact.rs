@@ -56,7 +56,7 @@ impl Exact<'_> {
         // requires.
         unsafe {
             match self {
-                Exact::Growing(heap) => heap.deallocate_unsized(block),
+                Exact::Growing(heap) => heap.free(block),
                 Exact::Mapped(heap) => heap.deallocate_unsized(block),
             }
         }
@@ -71,14 +71,14 @@ impl Exact<'_> {
     /// If a live block starts at `block`, the program does not use it any more.
     #[inline(always)]
     pub(crate) unsafe fn free_sized(self, block: NonNull<u8>, layout: Layout) -> Result<(), FreeError> {
-        if self.usable_size(block).is_some_and(|usable| usable > self.longest_for(layout)) {
-            return Err(FreeError::WrongSize);
-        }
         // SAFETY: if a live block starts at this address, the program does not use it any more, as this function
         // requires.
         unsafe {
             match self {
-                Exact::Growing(heap) => heap.deallocate(block, layout),
+                Exact::Growing(heap) => heap.free_sized(block, layout),
+                Exact::Mapped(heap) if heap.usable_size(block).is_some_and(|usable| usable > whole_pages(layout)) => {
+                    Err(FreeError::WrongSize)
+                }
                 Exact::Mapped(heap) => heap.deallocate(block, layout),
             }
         }
@@ -110,14 +110,6 @@ impl Exact<'_> {
         }
     }
 
-    /// Returns the most usable bytes of a block that is allocated for `layout`.
-    fn longest_for(&self, layout: Layout) -> usize {
-        match self {
-            Exact::Growing(heap) => heap.longest_for(layout),
-            Exact::Mapped(_) => layout.size().max(1).next_multiple_of(page_size()),
-        }
-    }
-
     /// Returns whether a request of 0 bytes gets no block, which is no failure.
     pub(crate) fn denies_zero(self) -> bool {
         match self {
@@ -126,7 +118,7 @@ impl Exact<'_> {
         }
     }
 
-    pub(crate) fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
+    pub(crate) fn usable_size(&mut self, block: NonNull<u8>) -> Option<usize> {
         match self {
             Exact::Growing(heap) => heap.usable_size(block),
             Exact::Mapped(heap) => heap.usable_size(block),
@@ -136,11 +128,14 @@ impl Exact<'_> {
     /// Returns the block, live or free, that contains `address`.
     pub(crate) fn extent_at(self, address: NonNull<u8>) -> Option<Extent> {
         match self {
-            Exact::Growing(heap) => heap.block_containing(address).map(|block| Extent {
-                start: heap.base().addr().get() + block.offset,
-                size: block.size,
-                state: block.state,
-            }),
+            Exact::Growing(heap) => {
+                let heap = heap.settled();
+                heap.block_containing(address).map(|block| Extent {
+                    start: heap.base().addr().get() + block.offset,
+                    size: block.size,
+                    state: block.state,
+                })
+            }
             Exact::Mapped(heap) => heap.block_containing(address).map(|block| Extent {
                 start: block.start.addr().get(),
                 size: block.size,
@@ -148,4 +143,9 @@ impl Exact<'_> {
             }),
         }
     }
+}
+
+/// Returns the usable bytes of a mapping for `layout`.
+fn whole_pages(layout: Layout) -> usize {
+    layout.size().max(1).next_multiple_of(page_size())
 }

@@ -167,7 +167,7 @@ pub(crate) fn usable_size(block: NonNull<u8>) -> Option<usize> {
 /// Not inlined: programs that count their memory ask for the size of each block.
 #[inline(never)]
 fn usable_size_behind_lock(block: NonNull<u8>) -> Option<usize> {
-    match behind_lock(|heap| heap.usable_size(block)) {
+    match behind_lock(|mut heap| heap.usable_size(block)) {
         Routed::Done(size) => size,
         Routed::Cached | Routed::NoHeap => None,
     }

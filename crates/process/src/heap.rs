@@ -28,6 +28,7 @@ pub(crate) enum NotResized {
 }
 
 /// The heap of the process.
+#[expect(clippy::large_enum_variant, reason = "a process has one heap, in static memory")]
 pub(crate) enum Heap {
     Growing(Ruled),
     Mapped(MappedHeap),
@@ -68,9 +69,9 @@ impl Heap {
     }
 
     /// Returns the counters of the engine that places each block; the cached heap has other statistics.
-    pub(crate) fn counters(&self) -> Option<Counters> {
+    pub(crate) fn counters(&mut self) -> Option<Counters> {
         match self {
-            Heap::Growing(heap) => heap.counters(),
+            Heap::Growing(heap) => heap.settled().counters(),
             Heap::Mapped(heap) => Some(heap.counters()),
             Heap::Cached => None,
         }
@@ -78,22 +79,22 @@ impl Heap {
 
     /// Returns the counters of the engine in the heap's region: as [`Heap::counters`], but for the cached heap those of
     /// its pages.
-    pub(crate) fn placement_counters(&self) -> Option<Counters> {
+    pub(crate) fn placement_counters(&mut self) -> Option<Counters> {
         if let Heap::Cached = self { cached::page_counters() } else { self.counters() }
     }
 
-    pub(crate) fn holes(&self) -> HoleStats {
+    pub(crate) fn holes(&mut self) -> HoleStats {
         match self {
-            Heap::Growing(heap) => heap.holes(),
+            Heap::Growing(heap) => heap.settled().holes(),
             Heap::Mapped(heap) => heap.holes(),
             Heap::Cached => cached::page_holes().unwrap_or_default(),
         }
     }
 
     /// Returns how much was purged; `None` for a heap that never retains freed pages.
-    pub(crate) fn returns(&self) -> Option<PageReturns> {
+    pub(crate) fn returns(&mut self) -> Option<PageReturns> {
         match self {
-            Heap::Growing(heap) => Some(heap.returns()),
+            Heap::Growing(heap) => Some(heap.settled().returns()),
             Heap::Mapped(_) => None,
             Heap::Cached => cached::page_returns(),
         }
@@ -102,7 +103,10 @@ impl Heap {
     /// Purges the pages that can be purged, and unmaps those behind the last block; returns how many bytes that were.
     pub(crate) fn trim(&mut self) -> usize {
         match self {
-            Heap::Growing(heap) => heap.retract(page_size()) + heap.trim(),
+            Heap::Growing(heap) => {
+                let heap = heap.settled();
+                heap.retract(page_size()) + heap.trim()
+            }
             Heap::Mapped(_) => 0,
             Heap::Cached => cached::trim(),
         }

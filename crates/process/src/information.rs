@@ -48,7 +48,7 @@ fn write_all(stream: &Stream) -> Option<()> {
     let mut sum = Summary::default();
     for number in 0..=heaps() {
         text.clear();
-        sum += with_rarely(|state| write_heap(&mut text, &state.heap, number)).unwrap_or_default();
+        sum += with_rarely(|state| write_heap(&mut text, &mut state.heap, number)).unwrap_or_default();
         hand_over(&text)?;
     }
     text.clear();
@@ -63,7 +63,7 @@ fn heaps() -> u32 {
 }
 
 /// Writes the description of one heap; nothing for one without slabs.
-fn write_heap(text: &mut Text, heap: &Heap, number: u32) -> Summary {
+fn write_heap(text: &mut Text, heap: &mut Heap, number: u32) -> Summary {
     let mut holes = Holes::default();
     let (summary, census) = match heap {
         _ if number != 0 => {
@@ -81,7 +81,11 @@ fn write_heap(text: &mut Text, heap: &Heap, number: u32) -> Summary {
             }
         }
         Heap::Growing(growing) => {
-            growing.blocks().filter(|block| block.state == BlockState::Free).for_each(|hole| holes.add(hole.size));
+            growing
+                .settled()
+                .blocks()
+                .filter(|block| block.state == BlockState::Free)
+                .for_each(|hole| holes.add(hole.size));
             (Summary::of(heap), None)
         }
         Heap::Mapped(_) => (Summary::of(heap), None),

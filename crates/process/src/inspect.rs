@@ -49,14 +49,17 @@ impl Summary {
         self.used.bytes + self.listed.bytes + self.free.bytes
     }
 
-    pub(crate) fn of(heap: &Heap) -> Summary {
+    pub(crate) fn of(heap: &mut Heap) -> Summary {
         match heap {
-            Heap::Growing(heap) => heap.counters().map(|counters| Summary {
-                used: used(&counters),
-                free: holes(&counters),
-                tail: (counters.heap_size as usize).saturating_sub(heap.top()),
-                ..Summary::default()
-            }),
+            Heap::Growing(heap) => {
+                let heap = heap.settled();
+                heap.counters().map(|counters| Summary {
+                    used: used(&counters),
+                    free: holes(&counters),
+                    tail: (counters.heap_size as usize).saturating_sub(heap.top()),
+                    ..Summary::default()
+                })
+            }
             Heap::Mapped(heap) => Some(Summary { mapped: used(&heap.counters()), ..Summary::default() }),
             Heap::Cached => cached::census().map(|census| Summary::of_cached(&census)),
         }
@@ -119,7 +122,7 @@ fn holes(counters: &Counters) -> Pieces {
 /// `mallinfo`: returns a summary of the heap.
 #[must_use]
 pub fn summary() -> Summary {
-    with_rarely(|state| Summary::of(&state.heap)).unwrap_or_default()
+    with_rarely(|state| Summary::of(&mut state.heap)).unwrap_or_default()
 }
 
 /// `malloc_trim`: purges every whole free page; returns whether there was any.

@@ -38,6 +38,18 @@ const THREADS: usize = 4;
 const ROUNDS: usize = 40;
 const CALLS_PER_ROUND: usize = 100;
 
+/// Allocates temporary blocks, one inside the life of another, and frees them, twice the same: the heap recalls those.
+fn nest(rng: &mut Rng) {
+    let sizes = [0; 3].map(|_| rng.usize(0..300));
+    for _ in 0..2 {
+        let blocks = sizes.map(allocate);
+        for block in blocks.into_iter().rev() {
+            // SAFETY: the block is live, and not used afterwards.
+            unsafe { free(block) };
+        }
+    }
+}
+
 /// Allocates, resizes and frees at random. In every round half of the blocks go to another thread.
 fn work(number: usize, barrier: &Barrier, exchange: &Mutex<Vec<Vec<usize>>>) {
     let mut rng = Rng::with_seed(number as u64);
@@ -47,6 +59,9 @@ fn work(number: usize, barrier: &Barrier, exchange: &Mutex<Vec<Vec<usize>>>) {
         for _ in 0..CALLS_PER_ROUND {
             let size = if rng.u8(..) < 250 { rng.usize(0..600) } else { rng.usize(0..100_000) };
             let kind = rng.u8(..8);
+            if rng.u8(..10) == 0 {
+                nest(&mut rng);
+            }
             if kind >= 4 && !blocks.is_empty() {
                 let at = rng.usize(..blocks.len());
                 let block = core::ptr::with_exposed_provenance_mut(blocks.swap_remove(at));
@@ -80,8 +95,8 @@ fn work(number: usize, barrier: &Barrier, exchange: &Mutex<Vec<Vec<usize>>>) {
 /// Replays the recorded calls by the reference engine, and compares every placement.
 fn replay(policy: PolicyKind) {
     let calls = mem::take(&mut *CALLS.lock().unwrap());
-    let Some((base, capacity, seed)) = with_rarely(|state| match &state.heap {
-        Heap::Growing(heap) => (heap.base().addr().get(), heap.capacity(), state.settings.seed),
+    let Some((base, capacity, seed)) = with_rarely(|state| match &mut state.heap {
+        Heap::Growing(heap) => (heap.settled().base().addr().get(), heap.settled().capacity(), state.settings.seed),
         Heap::Mapped(_) | Heap::Cached => panic!("the heap has a policy"),
     }) else {
         panic!("the heap exists")

@@ -1,10 +1,11 @@
 //! A growing heap under the rules that the process runs under.
 
 use core::alloc::Layout;
-use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
-use heapwright_heaps::{Chosen, CreateError, GrowingHeap, OutOfMemory, PolicyKind};
+use heapwright_heaps::{
+    Chosen, CreateError, FreeError, GrowingHeap, OutOfMemory, PolicyKind, RecallingHeap, Requests, ResizeError,
+};
 use heapwright_rules::{RuleSet, Rules};
 
 /// The longest heap under a policy: as long as fits, with its metadata, where other code draws no addresses at random.
@@ -12,7 +13,10 @@ const MOST_BYTES: usize = if usize::BITS == 64 { (8u64 << 40) as usize } else { 
 
 /// The heap, and its rules.
 pub(crate) struct Ruled {
-    heap: GrowingHeap<Chosen>,
+    heap: RecallingHeap<Chosen>,
+    policy: PolicyKind,
+    rules: Rules,
+    requests: Requests,
     /// The most bytes of blocks, used and free, without their headers, behind any request; 0 where blocks have none.
     most_payload: u64,
 }
@@ -34,8 +38,8 @@ impl Ruled {
             seed,
             ..Default::default()
         };
-        let heap = GrowingHeap::within(policy, &settings)?;
-        Ok(Ruled { heap, most_payload: 0 })
+        let heap = RecallingHeap::new(GrowingHeap::within(policy, &settings)?);
+        Ok(Ruled { heap, policy, rules: rules.rules, requests, most_payload: 0 })
     }
 
     #[inline(always)]
@@ -53,12 +57,12 @@ impl Ruled {
 
     /// Returns whether a request of 0 bytes gets no block, which is no failure.
     pub(crate) fn denies_zero(&self) -> bool {
-        self.heap.requests().bytes(0).is_none()
+        self.requests.bytes(0).is_none()
     }
 
     #[inline(always)]
     fn observe_payload(&mut self) {
-        let header = self.heap.rules().header;
+        let header = self.rules.header;
         if header != 0
             && let Some(counters) = self.heap.counters()
         {
@@ -69,35 +73,72 @@ impl Ruled {
 
     /// Returns the most bytes of blocks, used and free, without their headers; `None` where blocks have no headers.
     pub(crate) fn most_payload(&self) -> Option<u64> {
-        (self.heap.rules().header != 0).then_some(self.most_payload)
+        (self.rules.header != 0).then_some(self.most_payload)
     }
 
     /// Returns the most usable bytes of a block that is allocated for `layout`: the policies cut off what exceeds it by
     /// the least remainder, except the buddies, whose blocks are powers of two.
     pub(crate) fn longest_for(&self, layout: Layout) -> usize {
-        let Rules { granule, header, min_remainder, .. } = *self.heap.rules();
+        let Rules { granule, header, min_remainder, .. } = self.rules;
         let [granule, header, min_remainder] = [granule, header, min_remainder].map(|bytes| bytes as usize);
-        let bytes = self.heap.requests().raised(layout.size()).max(1);
-        if self.heap.policy() == PolicyKind::Buddy {
+        let bytes = self.requests.raised(layout.size()).max(1);
+        if self.policy == PolicyKind::Buddy {
             let whole = (bytes + header).max(layout.align()).max(granule);
             return whole.checked_next_power_of_two().unwrap_or(usize::MAX);
         }
         bytes.next_multiple_of(granule) + min_remainder.max(1).next_multiple_of(granule) - granule
     }
-}
 
-impl Deref for Ruled {
-    type Target = GrowingHeap<Chosen>;
-
-    #[inline(always)]
-    fn deref(&self) -> &Self::Target {
-        &self.heap
+    /// Returns the heap as the program knows it.
+    pub(crate) fn settled(&mut self) -> &mut GrowingHeap<Chosen> {
+        self.heap.settled()
     }
-}
 
-impl DerefMut for Ruled {
+    /// # Safety
+    /// If a live block starts at `block`, the program does not use it any more.
     #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.heap
+    pub(crate) unsafe fn free(&mut self, block: NonNull<u8>) -> Result<(), FreeError> {
+        // SAFETY: if a live block starts at this address, the program does not use it any more, as this function
+        // requires.
+        unsafe { self.heap.deallocate_unsized(block) }
+    }
+
+    /// Frees a block that was allocated for `layout`, or had its size after a resize.
+    ///
+    /// # Errors
+    /// [`FreeError::WrongSize`] when the block is too short for `layout`, or longer than any that is allocated for it.
+    ///
+    /// # Safety
+    /// If a live block starts at `block`, the program does not use it any more.
+    pub(crate) unsafe fn free_sized(&mut self, block: NonNull<u8>, layout: Layout) -> Result<(), FreeError> {
+        // SAFETY: if a live block starts at this address, the program does not use it any more, as this function
+        // requires.
+        unsafe {
+            if self.heap.put_off_free(block, layout) {
+                return Ok(());
+            }
+            if self.usable_size(block).is_some_and(|usable| usable > self.longest_for(layout)) {
+                return Err(FreeError::WrongSize);
+            }
+            self.heap.deallocate(block, layout)
+        }
+    }
+
+    /// Resizes a block of `old` bytes in place to `new` bytes.
+    ///
+    /// # Safety
+    /// If a live block starts at `block`, the program does not use its bytes above the new size any more.
+    pub(crate) unsafe fn resize_in_place(
+        &mut self,
+        block: NonNull<u8>,
+        old: usize,
+        new: usize,
+    ) -> Result<(), ResizeError> {
+        // SAFETY: the program does not use the block's bytes above the new size, as this function requires.
+        unsafe { self.settled().resize_in_place(block, old, new) }
+    }
+
+    pub(crate) fn usable_size(&mut self, block: NonNull<u8>) -> Option<usize> {
+        self.heap.usable_size(block)
     }
 }

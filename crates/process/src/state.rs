@@ -128,7 +128,7 @@ pub fn finish() {
         statistics::report();
     }
     // Other threads may still change the heap: the lock is held.
-    if let Some(state) = &*STATE.lock() {
+    if let Some(state) = &mut *STATE.lock() {
         uncancelled(|| beacon::leave_last_state(state));
     }
 }

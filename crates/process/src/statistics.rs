@@ -43,7 +43,7 @@ struct Figures {
 }
 
 impl Figures {
-    fn of(state: &State) -> Figures {
+    fn of(state: &mut State) -> Figures {
         Figures {
             policy: state.settings.placement.name(),
             counters: state.heap.counters(),

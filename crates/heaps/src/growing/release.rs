@@ -58,7 +58,7 @@ impl<P: Policy> GrowingHeap<P> {
     ///
     /// # Safety
     /// If a live block starts at `block`, it is not used any more.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn deallocate_unsized(&mut self, block: NonNull<u8>) -> Result<(), FreeError> {
         let freed = self.placement.engine.deallocate(self.offset(block))?;
         self.note(&freed);

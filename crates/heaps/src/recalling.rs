@@ -1,0 +1,173 @@
+//! A growing heap that recalls its last placements.
+//!
+//! Most policies decide by the holes alone. A free of the block that was placed last makes the holes what they were
+//! before, so that the same request gets the same place again. That free can therefore wait for the next call. If that
+//! is the same request, nothing is left to do for either. Before any other, the frees that were put off are done. The
+//! same holds for the block before, once the last one is free, and so on: temporary blocks are freed in the opposite
+//! order, one inside the life of another.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use heapwright_placement::{Counters, FreeError, PolicyKind};
+
+use crate::growing::{GrowingHeap, OutOfMemory};
+use crate::policy::Policy;
+
+mod recent;
+
+use recent::{Placed, Recent};
+
+/// The free of a block from this length on is not put off, so that few pages are kept from being purged. In bytes.
+const LONG: usize = 32 << 10;
+
+/// A [`GrowingHeap`] that makes the placements and has the counters of its policy, but does less where a block is freed
+/// and requested again in turns. A few frees, of the blocks that were placed last, wait for the next call.
+pub struct RecallingHeap<P: Policy> {
+    heap: GrowingHeap<P>,
+    recent: Recent,
+    /// Shorter blocks than this, in bytes, are recalled.
+    long: usize,
+}
+
+impl<P: Policy> RecallingHeap<P> {
+    /// Recalls placements of `heap`, unless its policy decides by more than holes: next fit has a rover besides, and
+    /// random fit a generator.
+    #[must_use]
+    pub fn new(heap: GrowingHeap<P>) -> Self {
+        let decides_by_holes = !matches!(heap.policy(), PolicyKind::Next | PolicyKind::Random);
+        RecallingHeap { heap, recent: Recent::new(), long: if decides_by_holes { LONG } else { 0 } }
+    }
+
+    /// Returns the heap, after the frees that were put off.
+    #[inline]
+    pub fn settled(&mut self) -> &mut GrowingHeap<P> {
+        self.settle();
+        self.recent.forget();
+        &mut self.heap
+    }
+
+    /// Does the frees that were put off.
+    #[inline(always)]
+    fn settle(&mut self) {
+        if self.recent.has_put_off() {
+            self.free_put_off();
+        }
+    }
+
+    #[inline(never)]
+    fn free_put_off(&mut self) {
+        while let Some(Placed { block, layout, named, .. }) = self.recent.next_put_off() {
+            // SAFETY: the program freed the block, and does not use it any more.
+            let freed = unsafe {
+                match named {
+                    Some(_) => self.heap.deallocate(block, layout),
+                    None => self.heap.deallocate_unsized(block),
+                }
+            };
+            debug_assert!(freed.is_ok(), "a block whose free is put off is live in the heap");
+        }
+    }
+
+    /// As [`GrowingHeap::allocate`].
+    ///
+    /// # Errors
+    /// As [`GrowingHeap::allocate`].
+    #[inline(always)]
+    pub fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
+        if let Some(&Placed { block, reuse, named, .. }) = self.recent.take(layout) {
+            if let Some(counters) = self.heap.counters_mut() {
+                counters.repeat(&reuse, named);
+            }
+            return Ok(block);
+        }
+        self.place(layout, GrowingHeap::allocate)
+    }
+
+    /// As [`GrowingHeap::allocate_zeroed`].
+    ///
+    /// # Errors
+    /// As [`GrowingHeap::allocate`].
+    pub fn allocate_zeroed(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
+        self.place(layout, GrowingHeap::allocate_zeroed)
+    }
+
+    /// Places a block after the frees that were put off, and remembers it.
+    #[inline(always)]
+    fn place(
+        &mut self,
+        layout: Layout,
+        allocate: fn(&mut GrowingHeap<P>, Layout) -> Result<NonNull<u8>, OutOfMemory>,
+    ) -> Result<NonNull<u8>, OutOfMemory> {
+        self.settle();
+        if layout.size() >= self.long || !self.recent.is_attentive() {
+            self.recent.forget();
+            return allocate(&mut self.heap, layout);
+        }
+        let before = self.counted();
+        let block = allocate(&mut self.heap, layout)?;
+        match self.counted().zip(before).and_then(|(after, before)| after.reuse_since(&before)) {
+            Some(reuse) => self.recent.note(Placed { block, layout, reuse, named: None }),
+            // The heap is longer than before.
+            None => self.recent.forget(),
+        }
+        Ok(block)
+    }
+
+    #[inline(always)]
+    fn counted(&mut self) -> Option<Counters> {
+        self.heap.counters_mut().copied()
+    }
+
+    /// As [`GrowingHeap::deallocate`].
+    ///
+    /// # Errors
+    /// As [`GrowingHeap::deallocate`].
+    ///
+    /// # Safety
+    /// As [`GrowingHeap::deallocate`].
+    #[inline(always)]
+    pub unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout) -> Result<(), FreeError> {
+        // SAFETY: if a live block starts at this address, the program does not use it any more, as this function
+        // requires.
+        unsafe { if self.put_off_free(block, layout) { Ok(()) } else { self.settled().deallocate(block, layout) } }
+    }
+
+    /// Frees a block that was allocated for `layout` if that can wait for the next call; returns whether it did.
+    ///
+    /// # Safety
+    /// As [`GrowingHeap::deallocate`].
+    #[inline(always)]
+    pub unsafe fn put_off_free(&mut self, block: NonNull<u8>, layout: Layout) -> bool {
+        self.recent.give(block, Some(layout.size()))
+    }
+
+    /// As [`GrowingHeap::deallocate_unsized`].
+    ///
+    /// # Errors
+    /// As [`GrowingHeap::deallocate_unsized`].
+    ///
+    /// # Safety
+    /// As [`GrowingHeap::deallocate_unsized`].
+    #[inline(always)]
+    pub unsafe fn deallocate_unsized(&mut self, block: NonNull<u8>) -> Result<(), FreeError> {
+        if self.recent.give(block, None) {
+            return Ok(());
+        }
+        // SAFETY: if a live block starts at this address, the program does not use it any more, as this function
+        // requires.
+        unsafe { self.settled().deallocate_unsized(block) }
+    }
+
+    /// Returns the counters; `None` when the heap was created without statistics.
+    pub fn counters(&mut self) -> Option<Counters> {
+        self.settle();
+        self.heap.counters()
+    }
+
+    /// Returns the number of bytes in the block at `block`; `None` when no live block starts there.
+    pub fn usable_size(&mut self, block: NonNull<u8>) -> Option<usize> {
+        self.settle();
+        self.heap.usable_size(block)
+    }
+}
