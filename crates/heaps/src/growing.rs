@@ -368,6 +368,12 @@ impl<P: Policy> GrowingHeap<P> {
         &self.design.rules
     }
 
+    /// Returns what the policy decides by besides the holes.
+    #[inline(always)]
+    pub(crate) fn cursor(&self) -> u64 {
+        P::cursor(&self.placement.engine)
+    }
+
     /// Returns the counters, where they lie.
     #[inline(always)]
     pub(crate) fn counters_mut(&mut self) -> Option<&mut Counters> {

@@ -48,6 +48,9 @@ pub trait Policy: sealed::Sealed {
     /// Makes the engine's heap shorter, see [`Fit::retract`].
     fn retract(engine: &mut Self::Engine<'_>, heap_size: usize) -> bool;
 
+    /// Returns what the policy decides by besides the holes, see [`Fit::cursor`].
+    fn cursor(engine: &Self::Engine<'_>) -> u64;
+
     /// Returns the engine's counters, see [`Fit::counters_mut`].
     fn counters_mut<'e>(engine: &'e mut Self::Engine<'_>) -> Option<&'e mut Counters>;
 
@@ -115,6 +118,11 @@ macro_rules! policy {
 
             fn retract(engine: &mut Self::Engine<'_>, heap_size: usize) -> bool {
                 $retract(engine, heap_size)
+            }
+
+            #[inline(always)]
+            fn cursor(engine: &Self::Engine<'_>) -> u64 {
+                engine.cursor()
             }
 
             #[inline(always)]
@@ -193,6 +201,11 @@ impl Policy for Chosen {
 
     fn retract(engine: &mut AnyEngine<'_>, heap_size: usize) -> bool {
         engine.retract(heap_size)
+    }
+
+    #[inline(always)]
+    fn cursor(engine: &AnyEngine<'_>) -> u64 {
+        engine.cursor()
     }
 
     #[inline(always)]

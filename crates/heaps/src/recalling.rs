@@ -2,14 +2,15 @@
 //!
 //! Most policies decide by the holes alone. A free of the block that was placed last makes the holes what they were
 //! before, so that the same request gets the same place again. That free can therefore wait for the next call. If that
-//! is the same request, nothing is left to do for either. Before any other, the frees that were put off are done. The
+//! is the same request, nothing is left to do for either. Next fit decides by its rover besides: this holds for a block
+//! whose placement left the rover where it was, as that of the same block before did. Before any other, the frees that were put off are done. The
 //! same holds for the block before, once the last one is free, and so on: temporary blocks are freed in the opposite
 //! order, one inside the life of another.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use heapwright_placement::{Counters, FreeError, PolicyKind};
+use heapwright_placement::{Counters, FreeError};
 
 use crate::growing::{GrowingHeap, OutOfMemory};
 use crate::policy::Policy;
@@ -18,7 +19,7 @@ mod recent;
 
 use recent::{Placed, Recent};
 
-/// The free of a block from this length on is not put off, so that few pages are kept from being purged. In bytes.
+/// The free of a block from this length on is not put off: few pages are kept from being purged. In bytes.
 const LONG: usize = 32 << 10;
 
 /// A [`GrowingHeap`] that makes the placements and has the counters of its policy, but does less where a block is freed
@@ -26,17 +27,13 @@ const LONG: usize = 32 << 10;
 pub struct RecallingHeap<P: Policy> {
     heap: GrowingHeap<P>,
     recent: Recent,
-    /// Shorter blocks than this, in bytes, are recalled.
-    long: usize,
 }
 
 impl<P: Policy> RecallingHeap<P> {
-    /// Recalls placements of `heap`, unless its policy decides by more than holes: next fit has a rover besides, and
-    /// random fit a generator.
+    /// Recalls placements of `heap`.
     #[must_use]
-    pub fn new(heap: GrowingHeap<P>) -> Self {
-        let decides_by_holes = !matches!(heap.policy(), PolicyKind::Next | PolicyKind::Random);
-        RecallingHeap { heap, recent: Recent::new(), long: if decides_by_holes { LONG } else { 0 } }
+    pub const fn new(heap: GrowingHeap<P>) -> Self {
+        RecallingHeap { heap, recent: Recent::new() }
     }
 
     /// Returns the heap, after the frees that were put off.
@@ -100,16 +97,18 @@ impl<P: Policy> RecallingHeap<P> {
         allocate: fn(&mut GrowingHeap<P>, Layout) -> Result<NonNull<u8>, OutOfMemory>,
     ) -> Result<NonNull<u8>, OutOfMemory> {
         self.settle();
-        if layout.size() >= self.long || !self.recent.is_attentive() {
+        if layout.size() >= LONG || !self.recent.is_attentive() {
             self.recent.forget();
             return allocate(&mut self.heap, layout);
         }
-        let before = self.counted();
+        let (before, cursor) = (self.counted(), self.heap.cursor());
         let block = allocate(&mut self.heap, layout)?;
         match self.counted().zip(before).and_then(|(after, before)| after.reuse_since(&before)) {
-            Some(reuse) => self.recent.note(Placed { block, layout, reuse, named: None }),
-            // The heap is longer than before.
-            None => self.recent.forget(),
+            Some(reuse) if self.heap.cursor() == cursor => {
+                self.recent.note(Placed { block, layout, reuse, named: None });
+            }
+            // The heap is longer than before, or the policy is at another place.
+            _ => self.recent.forget(),
         }
         Ok(block)
     }

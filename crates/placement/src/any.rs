@@ -254,6 +254,13 @@ impl<'m> AnyEngine<'m> {
         each!(self, engine => engine.has_rules(rules))
     }
 
+    /// Returns what the policy decides by besides the holes, as [`Fit::cursor`] does.
+    #[inline(always)]
+    #[must_use]
+    pub fn cursor(&self) -> u64 {
+        each!(self, engine => engine.cursor())
+    }
+
     /// Returns the counters, for a caller that [repeats](Counters::repeat) placements; `None` without statistics.
     #[inline(always)]
     pub fn counters_mut(&mut self) -> Option<&mut Counters> {

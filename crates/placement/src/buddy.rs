@@ -78,6 +78,14 @@ impl<'m> Buddy<'m> {
         0
     }
 
+    /// Returns what the policy decides by besides the holes, as a number: the rover of next fit, the generator of random
+    /// fit. It is always the same under other policies.
+    #[inline(always)]
+    #[must_use]
+    pub fn cursor(&self) -> u64 {
+        self.heap.state.cursor
+    }
+
     /// Returns the counters, for a caller that [repeats](Counters::repeat) placements; `None` without statistics.
     #[inline(always)]
     pub fn counters_mut(&mut self) -> Option<&mut Counters> {
