@@ -17,6 +17,8 @@ pub(super) struct DirtyPages {
     /// No page at or above this one is marked.
     end: usize,
     marked: usize,
+    /// Of the length of a page: frees do not divide by it.
+    log2_page: u32,
 }
 
 impl DirtyPages {
@@ -28,7 +30,7 @@ impl DirtyPages {
 
     /// Creates an empty set with a table of that length.
     pub(super) fn new(bits: Reservation) -> DirtyPages {
-        DirtyPages { bits, start: 0, end: 0, marked: 0 }
+        DirtyPages { bits, start: 0, end: 0, marked: 0, log2_page: page_size().trailing_zeros() }
     }
 
     /// Makes room for the pages of the first `end` bytes of the region; no others are marked.
@@ -45,10 +47,20 @@ impl DirtyPages {
     /// Marks the pages of the freed block that now lie wholly within a hole; returns whether any was not marked before.
     #[inline(always)]
     pub(super) fn mark(&mut self, freed: &Freed) -> bool {
-        let page = page_size();
+        let page = 1 << self.log2_page;
         let first = (freed.offset & !(page - 1)).max(round_up(freed.hole_offset, page));
         let end = round_up(freed.offset + freed.size, page).min((freed.hole_offset + freed.hole_size) & !(page - 1));
-        first < end && !self.is_only_marked_page(first / page, end / page) && self.mark_pages(first / page..end / page)
+        if first >= end {
+            return false;
+        }
+        let (first, end) = (self.page_at(first), self.page_at(end));
+        !self.is_only_marked_page(first, end) && self.mark_pages(first..end)
+    }
+
+    /// Returns the number of the page at an offset.
+    #[inline(always)]
+    pub(super) fn page_at(&self, offset: usize) -> usize {
+        offset >> self.log2_page
     }
 
     /// Returns whether `from..to` is one marked page: most frees next to a hole lie in a page that was marked before.

@@ -164,8 +164,8 @@ impl<P: Policy> GrowingHeap<P> {
     /// some time and has not been purged since. Such a block is most likely resident and causes no page faults.
     #[must_use]
     pub fn was_kept(&self, block: NonNull<u8>, bytes: usize) -> bool {
-        let first = self.offset(block) / page_size();
-        self.dirty.has_all(first..first + bytes / page_size())
+        let first = self.dirty.page_at(self.offset(block));
+        self.dirty.has_all(first..first + self.dirty.page_at(bytes))
     }
 
     /// Returns the bytes of pages that came to lie in holes and were not purged since. Some may be used again.
