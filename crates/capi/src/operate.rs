@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
 
-use heapwright_heaps::{OutOfMemory, Requests, Zero};
+use heapwright_heaps::{Chosen, GrowingHeap, OutOfMemory, Requests, Zero};
 
 use crate::handle::{Heap, Kind, each};
 use crate::types::{RequestRules, Status};
@@ -25,8 +25,9 @@ pub(crate) fn pointer(result: Result<*mut c_void, Status>) -> *mut c_void {
     result.unwrap_or(null_mut())
 }
 
-fn full(OutOfMemory: OutOfMemory) -> Status {
-    Status::Full
+/// Returns why a growing heap has no block for a request.
+fn why_not(heap: &GrowingHeap<Chosen>, layout: Layout) -> Status {
+    if heap.has_addresses_for(layout) { Status::OutOfMemory } else { Status::Full }
 }
 
 /// Sets how a heap reads requests from now on; null stands for the usual rules.
@@ -54,7 +55,7 @@ pub(crate) fn allocate(heap: Heap<'_>, size: usize, align: usize) -> Result<*mut
     let layout = self::layout(bytes, heap.requests.align(layout.align()))?;
     let block = match heap.kind {
         Kind::Fixed(heap) => heap.allocate(layout)?.cast::<u8>(),
-        Kind::Growing(heap) => heap.allocate(layout).map_err(full)?,
+        Kind::Growing(heap) => heap.allocate(layout).map_err(|OutOfMemory| why_not(heap, layout))?,
     };
     Ok(block.as_ptr().cast())
 }
@@ -91,7 +92,7 @@ pub(crate) unsafe fn resize(heap: Heap<'_>, block: *mut c_void, old: Size, size:
     let block = unsafe {
         match heap.kind {
             Kind::Fixed(heap) => heap.grow(block, old, new)?.cast::<u8>(),
-            Kind::Growing(heap) => heap.grow(block, old, new).map_err(full)?,
+            Kind::Growing(heap) => heap.grow(block, old, new).map_err(|OutOfMemory| why_not(heap, new))?,
         }
     };
     Ok(block.as_ptr().cast())

@@ -1,7 +1,8 @@
 //! Pointers that mean the same in every process.
 
+use std::collections::HashSet;
 use std::fmt;
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;
 use std::num::NonZeroU64;
 
@@ -20,6 +21,10 @@ pub struct Offset<T = u8> {
     /// Refers to a `T` without owning one.
     _referent: PhantomData<fn() -> T>,
 }
+
+/// A set of offsets, whatever type they have. It has no random key: the system call that draws one is a cancellation
+/// point, and sets are made behind the segment's lock.
+pub(crate) type Offsets<O> = HashSet<O, BuildHasherDefault<DefaultHasher>>;
 
 impl<T> Offset<T> {
     /// The offset of this many bytes; `None` for 0. Whether anything lies there is for the heap to say.

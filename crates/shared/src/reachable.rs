@@ -1,12 +1,10 @@
 //! Blocks that no root leads to: freed.
 
-use std::collections::HashSet;
-
 use heapwright_placement::{Block, BlockState, Engine};
 
 use crate::error::Error;
 use crate::heap::{Section, SharedHeap};
-use crate::offset::Offset;
+use crate::offset::{Offset, Offsets};
 use crate::owners::Owners;
 use crate::reclaim::{Leavers, Reclaimed};
 use crate::roots::RootSlot;
@@ -58,8 +56,8 @@ impl SharedHeap {
 
 impl Section<'_> {
     /// The places of the blocks that roots lead to.
-    fn reachable(&mut self, mut trace: impl FnMut(Traced, &mut dyn FnMut(Offset))) -> HashSet<usize> {
-        let (mut reached, mut pending) = (HashSet::new(), Vec::new());
+    fn reachable(&mut self, mut trace: impl FnMut(Traced, &mut dyn FnMut(Offset))) -> Offsets<usize> {
+        let (mut reached, mut pending) = (Offsets::default(), Vec::new());
         for root in self.mapping().roots().iter().filter_map(RootSlot::offset) {
             self.reach(root, &mut reached, &mut pending);
         }
@@ -71,7 +69,7 @@ impl Section<'_> {
     }
 
     /// Notes the used block that contains `offset`, unless it is noted: `pending` gets each block once.
-    fn reach(&mut self, offset: Offset, reached: &mut HashSet<usize>, pending: &mut Vec<Block>) {
+    fn reach(&mut self, offset: Offset, reached: &mut Offsets<usize>, pending: &mut Vec<Block>) {
         let Ok(place) = self.place_of(offset) else { return };
         let used = used_block(self.mapping(), self.engine(), place);
         if let Some(block) = used.filter(|block| reached.insert(block.offset)) {
@@ -79,7 +77,7 @@ impl Section<'_> {
         }
     }
 
-    fn reclaim_others(&mut self, leavers: Leavers, reachable: &HashSet<usize>) -> Result<Reclaimed, Error> {
+    fn reclaim_others(&mut self, leavers: Leavers, reachable: &Offsets<usize>) -> Result<Reclaimed, Error> {
         let mapping = self.mapping();
         let owners = Owners::of(mapping);
         let (mut reclaimed, mut place) = (Reclaimed::default(), 0);

@@ -1,13 +1,12 @@
 //! What processes left behind: freed, or taken over.
 
-use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 
 use heapwright_placement::{Block, BlockState, Engine};
 
 use crate::error::Error;
 use crate::heap::{Section, SharedHeap};
-use crate::offset::Offset;
+use crate::offset::{Offset, Offsets};
 use crate::owners::Owners;
 use crate::processes::{ProcessSlot, ProcessState};
 use crate::roots::RootSlot;
@@ -94,7 +93,7 @@ impl Section<'_> {
     ) -> Result<Option<usize>, Error> {
         let mapping = self.mapping();
         let owners = Owners::of(mapping);
-        let rooted: HashSet<Offset> = mapping.roots().iter().filter_map(RootSlot::offset).collect();
+        let rooted: Offsets<Offset> = mapping.roots().iter().filter_map(RootSlot::offset).collect();
         for _ in 0..BATCH {
             let Some(block) = self.engine().block_containing(place) else { return Ok(None) };
             place = block.offset + block.size;

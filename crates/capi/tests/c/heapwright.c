@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 struct seen {
@@ -120,6 +121,32 @@ static void refuse_bad_creations(void) {
     CHECK(hw_create_growing(HW_BEST, &options, &heap) == HW_BAD_OPTIONS);
     CHECK(hw_create_growing(0, NULL, &heap) == HW_UNKNOWN_POLICY && heap == NULL);
     CHECK(hw_create_growing(HW_BEST, NULL, NULL) == HW_NULL_POINTER);
+}
+
+/* A heap that is longer than what the system gives, and one that is not. */
+static void say_who_refused(void) {
+    struct rlimit before, limit;
+    CHECK(getrlimit(RLIMIT_DATA, &before) == 0);
+    limit = before;
+    limit.rlim_cur = (rlim_t)256 << 20;
+    CHECK(setrlimit(RLIMIT_DATA, &limit) == 0);
+    for (unsigned policy = HW_FIRST; policy <= HW_GOOD; ++policy) {
+        hw_heap *heap = NULL;
+        CHECK(hw_create_growing(policy, NULL, &heap) == HW_OK);
+        void *block = NULL, *kept = NULL;
+        CHECK(hw_try_allocate(heap, (size_t)300 << 20, 1, &block) == HW_OUT_OF_MEMORY && block == NULL);
+        CHECK(hw_try_allocate(heap, (size_t)1 << 41, 1, &block) == HW_FULL);
+        CHECK((kept = hw_allocate(heap, 100)) != NULL);
+        CHECK(hw_try_resize(heap, &kept, 100, (size_t)300 << 20) == HW_OUT_OF_MEMORY);
+        CHECK(hw_try_resize(heap, &kept, 100, (size_t)1 << 41) == HW_FULL);
+        CHECK(hw_free(heap, kept) == HW_OK && hw_destroy(heap) == HW_OK);
+        hw_options options;
+        memset(&options, 0, sizeof options);
+        options.capacity = 1 << 20;
+        CHECK(hw_create_growing(policy, &options, &heap) == HW_OK);
+        CHECK(hw_try_allocate(heap, (size_t)2 << 20, 1, &block) == HW_FULL && hw_destroy(heap) == HW_OK);
+    }
+    CHECK(setrlimit(RLIMIT_DATA, &before) == 0);
 }
 
 static void refuse_what_is_no_heap(void) {
@@ -393,6 +420,7 @@ int main(void) {
         rules_of_requests(heap);
     }
     refuse_bad_creations();
+    say_who_refused();
     refuse_what_is_no_heap();
     refuse_null_results();
     name_everything();

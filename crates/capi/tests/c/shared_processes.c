@@ -304,6 +304,34 @@ static void *come_and_go(void *argument) {
     }
 }
 
+static void trace_nothing(const void *block, size_t size, hw_shared_reporter report, void *library, void *context) {
+    (void)block, (void)size, (void)report, (void)library, (void)context;
+}
+
+/* In a thread that has not hashed anything yet: the C library's source of random keys is a cancellation point. */
+static void *reclaim_while_cancelled(void *returned) {
+    hw_shared *heap = NULL;
+    CHECK(hw_shared_open(name, NULL, &heap) == HW_OK);
+    CHECK(pthread_cancel(pthread_self()) == 0);
+    CHECK(hw_shared_reclaim(heap, HW_RECLAIM_DEAD, NULL) == HW_OK);
+    CHECK(hw_shared_reclaim_unreachable(heap, HW_RECLAIM_DEAD, trace_nothing, NULL, NULL) == HW_OK);
+    CHECK(hw_shared_close(heap) == HW_OK);
+    *(int *)returned = 1;
+    pthread_testcancel();
+    return NULL;
+}
+
+static void a_thread_is_not_cancelled_while_it_reclaims(void) {
+    hw_shared_settings settings = settings_of(HW_BEST);
+    hw_shared *heap = created(&settings);
+    int returned = 0;
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, reclaim_while_cancelled, &returned) == 0);
+    void *end = NULL;
+    CHECK(pthread_join(thread, &end) == 0 && end == PTHREAD_CANCELED && returned);
+    removed(heap);
+}
+
 /* No call is a cancellation point, though it opens, closes and reads files. */
 static void threads_are_cancelled_between_calls(void) {
     hw_shared_settings settings = settings_of(HW_BEST);
@@ -332,6 +360,7 @@ int main(void) {
     lose_patience();
     mutexes_survive_their_holders();
     threads_are_cancelled_between_calls();
+    a_thread_is_not_cancelled_while_it_reclaims();
     puts("shared_processes: ok");
     return 0;
 }

@@ -1,8 +1,9 @@
 //! Queries of a growing heap besides those of its placement.
 
+use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use heapwright_placement::{BlockState, Violation};
+use heapwright_placement::{BlockState, Engine, PolicyKind, Violation};
 
 use super::GrowingHeap;
 use crate::policy::Policy;
@@ -21,6 +22,19 @@ impl<P: Policy> GrowingHeap<P> {
     #[must_use]
     pub fn untouched_from(&self) -> usize {
         self.region.frontier()
+    }
+
+    /// Returns whether a block for `layout` behind all others would lie within the capacity: then only the system refuses
+    /// the request.
+    #[must_use]
+    pub fn has_addresses_for(&self, layout: Layout) -> bool {
+        let needed = layout.size().checked_add(layout.align() - 1);
+        let needed = needed.and_then(|needed| needed.checked_add(self.design.rules.header as usize));
+        let needed = match P::kind(self.design.choice) {
+            PolicyKind::Buddy => needed.and_then(usize::checked_next_power_of_two),
+            _ => needed,
+        };
+        needed.is_some_and(|needed| needed <= self.design.capacity - self.placement.engine.top())
     }
 
     /// Returns the number of bytes from the base on that are accessible.
