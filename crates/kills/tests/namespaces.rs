@@ -190,10 +190,10 @@ fn a_process_that_replaced_its_program_is_not_declared_dead_here() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     assert!(heap.left_behind().unwrap().is_empty());
-    assert!(!Snapshot::read(&spot).unwrap().deaths_known);
+    assert!(Snapshot::read(&spot).unwrap().doubt.is_some());
     end(child);
     assert_eq!(heap.left_behind().unwrap().len(), 1);
-    assert!(Snapshot::read(&spot).unwrap().deaths_known);
+    assert_eq!(Snapshot::read(&spot).unwrap().doubt, None);
 }
 
 #[test]

@@ -144,12 +144,26 @@ fn a_segment_of_another_or_unknown_namespace_is_taken_over_on_request() {
         spot.write(NAMESPACE, &namespace.to_ne_bytes());
         forget_announcements(&spot);
         assert_eq!(spot.listed().unwrap()["state"], "in use");
-        spot.run("repair", &[]).says(1, &["whether they live is unknown", "--take-over"]);
+        spot.run("repair", &[]).says(1, &["unknown, because its namespace of processes is", "--take-over"]);
         spot.run("remove", &[]).says(1, &["--force"]);
-        spot.run("repair", &["--take-over"]).says(0, &["another namespace", "in order", "10 blocks"]);
+        spot.run("repair", &["--take-over"]).says(0, &["its namespace of processes", "in order", "10 blocks"]);
         assert_eq!(spot.listed().unwrap()["state"], "at rest");
         SharedHeap::open(&spot.place).unwrap().close().unwrap();
     }
+}
+
+#[test]
+fn a_copy_of_a_segment_in_use_is_taken_over_on_request() {
+    let (original, copy) = (Spot::at_rest("original", 3), Spot::new("copy"));
+    let user = original.attach(|heap| heap.allocate(100).map(drop));
+    fs::copy(original.path(), copy.path()).unwrap();
+    copy.run("repair", &[]).says(1, &["this is a copy", "--take-over"]);
+    copy.run("remove", &[]).says(1, &["this is a copy", "--force"]);
+    original.run("repair", &["--take-over"]).says(1, &["in use by"]);
+    copy.run("repair", &["--take-over"]).says(0, &["this is a copy", "in order", "4 blocks"]);
+    assert_eq!(copy.listed().unwrap()["state"], "at rest");
+    assert_eq!(original.listed().unwrap()["state"], "in use");
+    drop(user);
 }
 
 /// Processes that announced themselves are known to be dead, in whichever namespace they were.

@@ -95,9 +95,10 @@ impl Deaths {
                 Some("its number is of another namespace of processes, and its lock on the file cannot be looked up")
             }
             (None, None) => Some("its namespace of processes is unknown here"),
-            (Some(Life::Dead), Some(Life::Alive)) => {
-                Some("it runs, but its lock on the file is gone: it has replaced its program or unmapped the file")
-            }
+            (Some(Life::Dead), Some(Life::Alive)) => Some(
+                "it runs, but has no lock on this file: it has replaced its program or unmapped the file, or this \
+                     is a copy",
+            ),
             (Some(Life::Alive), Some(Life::Dead)) => Some(
                 "it has ended, but its lock on the file is there: a process that it forked, or a debugger, keeps it",
             ),

@@ -143,11 +143,12 @@ pub(crate) fn one_alive(sections: &Sections) -> Option<u32> {
     alive.map(|slot| slot.identity().pid)
 }
 
-/// Whether it is certain of all processes that have not left whether they live.
-pub(crate) fn are_deaths_known(sections: &Sections) -> bool {
+/// Returns why it is not certain of a process that has not left whether it lives, in words that follow "because"; `None`
+/// if it is certain of all.
+pub(crate) fn doubt(sections: &Sections) -> Option<&'static str> {
     let deaths = sections.deaths();
-    let attached = sections.slots().iter().filter(|slot| slot.state.load(Relaxed) & STATE == ATTACHED);
-    attached.map(ProcessSlot::identity).all(|process| deaths.doubt_about(process).is_none())
+    let mut attached = sections.slots().iter().filter(|slot| slot.state.load(Relaxed) & STATE == ATTACHED);
+    attached.find_map(|slot| deaths.doubt_about(slot.identity()))
 }
 
 /// Whether it is certain of a process that has not left, or of the lock's holder, that it lives.
@@ -184,6 +185,21 @@ pub(crate) fn count_anew(sections: &Sections, engine: &Placer) {
     }
     if !nobodys.is_empty() {
         relabel(sections, engine, &nobodys);
+    }
+}
+
+/// Holds those for dead that are not certain to live, whose blocks are from now on those of somebody who died. Under the
+/// lock, the heap being in order. Time: proportional to the heap.
+pub(crate) fn hold_the_doubtful_for_dead(sections: &Sections, engine: &Placer) {
+    let (slots, deaths) = (sections.slots(), sections.deaths());
+    let is_doubtful = |slot: &ProcessSlot| {
+        slot.state(deaths) == Some(ProcessState::Attached) && deaths.doubt_about(slot.identity()).is_some()
+    };
+    let doubtful: Vec<usize> = (0..slots.len()).filter(|&number| is_doubtful(&slots[number])).collect();
+    let names: Vec<(u8, u8)> = doubtful.iter().map(|&number| (number as u8, FORGOTTEN_DEAD)).collect();
+    if !names.is_empty() {
+        relabel(sections, engine, &names);
+        doubtful.iter().for_each(|&number| slots[number].vacate());
     }
 }
 

@@ -19,7 +19,8 @@ use crate::settings::Access;
 use crate::slabs::size_of_block;
 
 /// Whether to repair a segment although it is unknown which of its processes live: it is of another namespace of
-/// process numbers (a container, say), or of one that is not known.
+/// process numbers (a container, say), or of one that is not known, or a process runs that does not use this file any
+/// more, or has never used it, since it is a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strangers {
     /// It is refused if it is of another namespace, and not taken from its lock's holder otherwise: its processes may
@@ -70,6 +71,9 @@ impl SharedHeap {
             return Err(Error::InUse { place: place.clone(), by });
         }
         let engine = rebuild(&mapping).map_err(beyond_repair)?;
+        if displaced {
+            processes::hold_the_doubtful_for_dead(&mapping, &engine);
+        }
         let unset = unset_dangling(&mapping, &engine);
         if !processes::any_alive(&mapping) {
             seal::set(&mapping)?;
@@ -90,7 +94,7 @@ fn beyond_repair(error: Error) -> Error {
 fn has_strangers(mapping: &Mapping) -> bool {
     let holder = mapping.header().lock.holder();
     let is_doubted = holder.is_some_and(|holder| mapping.deaths().doubt_about(holder).is_some());
-    is_doubted || Numbers::of(mapping.header().namespace()) == Numbers::Unknown
+    is_doubted || Numbers::of(mapping.header().namespace()) == Numbers::Unknown || processes::doubt(mapping).is_some()
 }
 
 /// Derives anew all that is derived, and makes the segment one of this namespace.

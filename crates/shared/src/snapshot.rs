@@ -67,8 +67,9 @@ pub struct Snapshot {
     pub max_roots: usize,
     /// In which condition it was found.
     pub condition: Condition,
-    /// Whether it is known which of its processes live; if not, those that have not closed it count as attached.
-    pub deaths_known: bool,
+    /// Why it is not known which of its processes live, in words that follow "because", if it is not: then those that
+    /// have not closed it count as attached.
+    pub doubt: Option<&'static str>,
     /// How often somebody completed or undid what a process left that had died.
     pub recoveries: u64,
     /// The roots that are set, wherever they point.
@@ -176,7 +177,7 @@ impl Snapshot {
             max_processes: plan.processes,
             max_roots: plan.roots,
             condition,
-            deaths_known: processes::are_deaths_known(&copy.sections),
+            doubt: processes::doubt(&copy.sections),
             recoveries: copy.sections.header().live.recoveries(),
             roots: roots::list(copy.sections.roots()),
             audit: Ok(()),

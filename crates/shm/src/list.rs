@@ -32,7 +32,9 @@ pub fn run(json: bool) -> Result<ExitCode> {
     if json {
         results::print(&found.iter().map(Found::json).collect::<Vec<_>>())?;
     } else if found.is_empty() {
-        heapwright_show::println!("there are no segments in {FOLDER}; `heapwright shm create NAME` makes one");
+        heapwright_show::println!(
+            "there are no segments that you can read in {FOLDER}; `heapwright shm create NAME` makes one"
+        );
     } else {
         heapwright_show::print!("{}", table(&found));
         found.iter().filter_map(Found::problem).for_each(|problem| heapwright_show::println!("{problem}"));

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
-use heapwright_shared::{Error, SharedHeap};
+use heapwright_shared::{Error, SharedHeap, Snapshot};
 
 use super::arguments::RemoveArgs;
 use super::{look, plural, waiting};
@@ -12,6 +12,9 @@ use super::{look, plural, waiting};
 pub fn run(args: &RemoveArgs) -> Result<ExitCode> {
     let place = &args.name.place;
     let attached = match waiting::read(place, &args.trust.access()) {
+        Ok(Snapshot { doubt: Some(doubt), .. }) if !args.force => {
+            bail!("whether a process uses {place} is unknown, because {doubt}; remove --force removes it")
+        }
         Ok(snapshot) => look::living_and_dead(&snapshot).0 as u64,
         // Somebody else's file is never taken for a segment, whatever is forced.
         Err(error @ (Error::NotFound { .. } | Error::NotASegment { .. } | Error::NotOurs { .. })) => {

@@ -34,7 +34,7 @@ pub fn run(args: &RepairArgs) -> Result<ExitCode> {
 /// Refuses a segment that live processes use: they repair it themselves. Where it is unknown which of them live, the
 /// user may say that none does.
 fn refuse_in_use(snapshot: &Snapshot, strangers: Strangers) -> Result<()> {
-    if !snapshot.deaths_known && strangers == Strangers::Displace {
+    if snapshot.doubt.is_some() && strangers == Strangers::Displace {
         return Ok(());
     }
     let living = snapshot.processes.iter().filter(|process| process.owner.state == ProcessState::Attached);
@@ -42,10 +42,10 @@ fn refuse_in_use(snapshot: &Snapshot, strangers: Strangers) -> Result<()> {
     if pids.is_empty() {
         return Ok(());
     }
-    if !snapshot.deaths_known {
+    if let Some(doubt) = snapshot.doubt {
         bail!(
-            "{} was not closed by {}; whether they live is unknown, because their namespace of processes is; \
-             end them, and when no process uses it run repair --take-over",
+            "{} was not closed by {}; whether a process uses it is unknown, because {doubt}; end what uses it, and when \
+             nothing does run repair --take-over",
             snapshot.place,
             pids.join(", ")
         )
@@ -57,16 +57,18 @@ fn refuse_in_use(snapshot: &Snapshot, strangers: Strangers) -> Result<()> {
     )
 }
 
-/// Whether it was unknown which of the processes of the segment live.
+/// Whether the segment could not even be read because of processes of which it is unknown whether they live.
 fn is_a_strangers(before: &Result<Snapshot, Error>) -> bool {
-    match before {
-        Ok(snapshot) => !snapshot.deaths_known,
-        Err(error) => matches!(error, Error::OtherNamespace { .. } | Error::HolderUnknown { .. }),
-    }
+    matches!(before, Err(Error::OtherNamespace { .. } | Error::HolderUnknown { .. }))
 }
 
 fn found(before: &Result<Snapshot, Error>, condition: Condition) -> String {
     let was_sound = before.as_ref().is_ok_and(|snapshot| snapshot.audit.is_ok());
+    if let Ok(Snapshot { doubt: Some(doubt), .. }) = before {
+        return format!(
+            "whether a process used it was unknown, because {doubt}; it was taken over, and all that can be was derived anew"
+        );
+    }
     match condition {
         _ if is_a_strangers(before) => {
             "it came from another namespace of processes, and is of this one now; all that can be was derived anew"
