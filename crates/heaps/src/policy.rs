@@ -45,8 +45,8 @@ pub trait Policy: sealed::Sealed {
     /// Returns the [`Reach::short`] that the last request would have needed, see [`Fit::missing`].
     fn missing(engine: &mut Self::Engine<'_>) -> usize;
 
-    /// Makes the engine's heap shorter, see [`Fit::retract`].
-    fn retract(engine: &mut Self::Engine<'_>, heap_size: usize) -> bool;
+    /// Makes the engine's wilderness shorter or longer, see [`Fit::move_end`].
+    fn move_end(engine: &mut Self::Engine<'_>, heap_size: usize) -> bool;
 
     /// Returns what the policy decides by besides the holes, see [`Fit::cursor`].
     fn cursor(engine: &Self::Engine<'_>) -> u64;
@@ -83,7 +83,7 @@ pub enum Buddies {}
 pub enum Chosen {}
 
 macro_rules! policy {
-    ($Policy:ty, $kind:ident, $Engine:ident $(<$Parameter:ident>)?, $seed:expr, $retract:expr) => {
+    ($Policy:ty, $kind:ident, $Engine:ident $(<$Parameter:ident>)?, $seed:expr, $move_end:expr) => {
         impl sealed::Sealed for $Policy {}
 
         impl Policy for $Policy {
@@ -116,8 +116,8 @@ macro_rules! policy {
                 engine.missing()
             }
 
-            fn retract(engine: &mut Self::Engine<'_>, heap_size: usize) -> bool {
-                $retract(engine, heap_size)
+            fn move_end(engine: &mut Self::Engine<'_>, heap_size: usize) -> bool {
+                $move_end(engine, heap_size)
             }
 
             #[inline(always)]
@@ -148,12 +148,12 @@ macro_rules! policy {
     };
 }
 
-policy!(FirstFit, First, Fit<FirstFit>, Fit::seed, Fit::retract);
-policy!(NextFit, Next, Fit<NextFit>, Fit::seed, Fit::retract);
-policy!(BestFit, Best, Fit<BestFit>, Fit::seed, Fit::retract);
-policy!(WorstFit, Worst, Fit<WorstFit>, Fit::seed, Fit::retract);
-policy!(RandomFit, Random, Fit<RandomFit>, Fit::seed, Fit::retract);
-policy!(GoodFit, Good, Fit<GoodFit>, Fit::seed, Fit::retract);
+policy!(FirstFit, First, Fit<FirstFit>, Fit::seed, Fit::move_end);
+policy!(NextFit, Next, Fit<NextFit>, Fit::seed, Fit::move_end);
+policy!(BestFit, Best, Fit<BestFit>, Fit::seed, Fit::move_end);
+policy!(WorstFit, Worst, Fit<WorstFit>, Fit::seed, Fit::move_end);
+policy!(RandomFit, Random, Fit<RandomFit>, Fit::seed, Fit::move_end);
+policy!(GoodFit, Good, Fit<GoodFit>, Fit::seed, Fit::move_end);
 policy!(Buddies, Buddy, Buddy, |_: &mut Buddy<'_>, _| (), |_: &mut Buddy<'_>, _| false);
 
 impl sealed::Sealed for Chosen {}
@@ -199,8 +199,8 @@ impl Policy for Chosen {
         unsafe { AnyEngine::create_zeroed(choice, metadata, capacity, rules) }
     }
 
-    fn retract(engine: &mut AnyEngine<'_>, heap_size: usize) -> bool {
-        engine.retract(heap_size)
+    fn move_end(engine: &mut AnyEngine<'_>, heap_size: usize) -> bool {
+        engine.move_end(heap_size)
     }
 
     #[inline(always)]

@@ -4,7 +4,7 @@
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
-use heapwright::{Chosen, GrowingHeap, PolicyKind};
+use heapwright::{Chosen, GrowingHeap, Growth, PolicyKind, Settings};
 
 const MIB: usize = 1 << 20;
 
@@ -174,5 +174,43 @@ fn addresses_of_freed_blocks_are_given_back() {
         // SAFETY: the block is that long, and initialized.
         assert!(unsafe { std::slice::from_raw_parts(zeroed.as_ptr(), 10_000_000) }.iter().all(|&byte| byte == 0));
         heap.check().unwrap();
+    });
+}
+
+/// A request that the capacity or a limit refuses changes no later placement.
+#[test]
+fn a_refused_request_leaves_no_trace() {
+    in_a_child(|policy| {
+        limit(libc::RLIMIT_DATA, status("VmData:") + 600 * MIB);
+        for growth in [Growth::Append, Growth::Extend, Growth::Pages(64 << 10)] {
+            let settings = Settings { growth, ..Settings::default() };
+            let [mut asked, mut spared] = [(); 2].map(|()| GrowingHeap::<Chosen>::with(policy, &settings).unwrap());
+            let place = |heap: &GrowingHeap<Chosen>, block: NonNull<u8>| block.addr().get() - heap.base().addr().get();
+            let (mut random, mut live) = (fastrand::Rng::with_seed(1), Vec::new());
+            for step in 0..1000 {
+                if random.u8(..5) < 3 || live.is_empty() {
+                    let most = 1 << random.u32(5..20);
+                    let layout = layout(random.usize(1..most));
+                    let blocks = (asked.allocate(layout).unwrap(), spared.allocate(layout).unwrap());
+                    assert_eq!(
+                        place(&asked, blocks.0),
+                        place(&spared, blocks.1),
+                        "{policy:?}, {growth:?}, step {step}"
+                    );
+                    live.push(blocks);
+                } else {
+                    let (one, other) = live.swap_remove(random.usize(..live.len()));
+                    // SAFETY: the blocks are live, and not used any more.
+                    unsafe { asked.deallocate_unsized(one).and(spared.deallocate_unsized(other)) }.unwrap();
+                }
+                if step % 10 == 0 {
+                    for bytes in [isize::MAX as usize / 2, 5 << 40, 700 * MIB] {
+                        assert!(asked.allocate(layout(bytes)).is_err());
+                    }
+                }
+            }
+            asked.check().unwrap();
+            assert!(policy == PolicyKind::First || policy == PolicyKind::Good || asked.blocks().eq(spared.blocks()));
+        }
     });
 }

@@ -136,15 +136,15 @@ impl<'m> AnyEngine<'m> {
         each!(self, engine => engine.set_limit(reach));
     }
 
-    /// Makes the heap shorter, as [`Fit::retract`] does. Returns `false` under buddies.
-    pub fn retract(&mut self, heap_size: usize) -> bool {
+    /// Makes the wilderness shorter or longer, as [`Fit::move_end`] does. Returns `false` under buddies.
+    pub fn move_end(&mut self, heap_size: usize) -> bool {
         match self {
-            AnyEngine::First(engine) => engine.retract(heap_size),
-            AnyEngine::Next(engine) => engine.retract(heap_size),
-            AnyEngine::Best(engine) => engine.retract(heap_size),
-            AnyEngine::Worst(engine) => engine.retract(heap_size),
-            AnyEngine::Random(engine) => engine.retract(heap_size),
-            AnyEngine::Good(engine) => engine.retract(heap_size),
+            AnyEngine::First(engine) => engine.move_end(heap_size),
+            AnyEngine::Next(engine) => engine.move_end(heap_size),
+            AnyEngine::Best(engine) => engine.move_end(heap_size),
+            AnyEngine::Worst(engine) => engine.move_end(heap_size),
+            AnyEngine::Random(engine) => engine.move_end(heap_size),
+            AnyEngine::Good(engine) => engine.move_end(heap_size),
             AnyEngine::Buddy(_) => false,
         }
     }

@@ -76,12 +76,12 @@ impl<'m, P: Choose> Fit<'m, P> {
         self.heap.set_limit(reach);
     }
 
-    /// Makes the heap shorter: it ends at `heap_size` bytes from now on. Returns `false`, and changes nothing, unless
-    /// that is above [`Engine::top`] and below [`Engine::heap_size`], or if the heap does not grow. A heap that was
-    /// made shorter may place blocks elsewhere than one that was not, under policies that compare the length of the
-    /// wilderness with that of holes; first fit places them the same.
-    pub fn retract(&mut self, heap_size: usize) -> bool {
-        self.heap.retract(heap_size)
+    /// Makes the wilderness shorter or longer: the heap ends at `heap_size` bytes from now on. Returns `false`, and
+    /// changes nothing, unless there is a wilderness, of which a part stays, and the heap grows and may reach as far. A
+    /// heap that was made shorter may place blocks elsewhere than one that was not: under policies that compare the
+    /// length of the wilderness with that of holes, and where blocks are appended.
+    pub fn move_end(&mut self, heap_size: usize) -> bool {
+        self.heap.move_end(heap_size)
     }
 
     /// Returns the [`Reach::short`] that the last request or resize would have needed, if it was refused for that; else

@@ -219,14 +219,15 @@ impl<I: ?Sized> Heap<'_, I> {
         }
     }
 
-    /// Moves the heap's end down to `heap_size` bytes, if a part of the wilderness is left; returns whether it did.
-    pub(crate) fn retract(&mut self, heap_size: usize) -> bool {
+    /// Moves the heap's end to `heap_size` bytes, if that leaves a part of the wilderness; returns whether it did.
+    pub(crate) fn move_end(&mut self, heap_size: usize) -> bool {
         let end = heap_size >> self.state.shift();
-        let is_shorter = (self.state.top + 1..self.state.end).contains(&end) && self.state.growth() != Growth::Fixed;
-        if is_shorter {
+        let has_wilderness = self.state.top < self.state.end && self.state.growth() != Growth::Fixed;
+        let moves = has_wilderness && self.state.top < end && end <= self.limit && end != self.state.end;
+        if moves {
             self.set_end(end);
         }
-        is_shorter
+        moves
     }
 
     /// Returns a census of `blocks` blocks, `holes` of them free; `live` granules are in used blocks.

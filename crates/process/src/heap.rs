@@ -105,7 +105,8 @@ impl Heap {
         match self {
             Heap::Growing(heap) => {
                 let heap = heap.settled();
-                heap.retract(page_size()) + heap.trim()
+                let retracted = if heap.weighs_wilderness() { 0 } else { heap.retract(page_size()) };
+                retracted + heap.trim()
             }
             Heap::Mapped(_) => 0,
             Heap::Cached => cached::trim(),

@@ -16,7 +16,7 @@ use heapwright_rules::RuleSet;
 
 use crate::heap::Heap;
 use crate::state::with_rarely;
-use crate::{allocate, allocate_aligned, allocate_zeroed, free, reallocate};
+use crate::{allocate, allocate_aligned, allocate_zeroed, free, reallocate, trim};
 
 /// A call, and what the heap made of it. Blocks are addresses.
 #[derive(Clone, Copy, Debug)]
@@ -59,8 +59,12 @@ fn work(number: usize, barrier: &Barrier, exchange: &Mutex<Vec<Vec<usize>>>) {
         for _ in 0..CALLS_PER_ROUND {
             let size = if rng.u8(..) < 250 { rng.usize(0..600) } else { rng.usize(0..100_000) };
             let kind = rng.u8(..8);
-            if rng.u8(..10) == 0 {
-                nest(&mut rng);
+            match rng.u8(..20) {
+                0 | 1 => nest(&mut rng),
+                2 => assert!(allocate(1 << 60).is_null()),
+                // Blocks go where they would have gone.
+                3 => _ = trim(),
+                _ => {}
             }
             if kind >= 4 && !blocks.is_empty() {
                 let at = rng.usize(..blocks.len());

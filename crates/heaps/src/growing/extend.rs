@@ -29,13 +29,18 @@ impl<P: Policy> GrowingHeap<P> {
     pub(super) fn place_behind(&mut self, layout: Layout) -> Result<usize, OutOfMemory> {
         self.place_in_more(layout).or_else(|OutOfMemory| {
             // The limit that refuses memory may count what lies behind the last block.
-            if self.retract(page_size()) == 0 {
+            let (heap_size, committed) = (self.placement.engine.heap_size(), self.region.committed());
+            if !self.has_addresses_for(layout) || self.retract(page_size()) == 0 {
                 return Err(OutOfMemory);
             }
-            match self.placement.engine.allocate(layout.size(), layout.align()) {
+            let placed = match self.placement.engine.allocate(layout.size(), layout.align()) {
                 Ok(offset) => Ok(offset),
                 Err(_) => self.place_in_more(layout),
+            };
+            if placed.is_err() && self.weighs_wilderness() {
+                self.restore(heap_size, committed);
             }
+            placed
         })
     }
 
@@ -53,7 +58,7 @@ impl<P: Policy> GrowingHeap<P> {
     }
 
     /// Returns where the heap ends when it is as long as a block behind all others requires.
-    fn end_with(&self, layout: Layout) -> Option<usize> {
+    pub(super) fn end_with(&self, layout: Layout) -> Option<usize> {
         let engine = &self.placement.engine;
         if P::kind(self.design.choice) == PolicyKind::Buddy {
             let bytes = layout.size().checked_add(self.design.rules.header as usize)?;
@@ -121,7 +126,7 @@ impl<P: Policy> GrowingHeap<P> {
 
     /// Extends the heap from `before` to `end` bytes, whole pages. Where that is refused, nothing has changed but the
     /// memory of the metadata.
-    fn extend_exactly(&mut self, before: usize, end: usize, short: Short) -> Result<(), Refused> {
+    pub(super) fn extend_exactly(&mut self, before: usize, end: usize, short: Short) -> Result<(), Refused> {
         let short = if short == Short::ToTheEnd { end } else { self.short };
         let reach = self.reach(end, short);
         self.region.commit(end)?;

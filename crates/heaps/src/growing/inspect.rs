@@ -3,7 +3,7 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use heapwright_placement::{BlockState, Engine, PolicyKind, Violation};
+use heapwright_placement::{BlockState, Violation};
 
 use super::GrowingHeap;
 use crate::policy::Policy;
@@ -28,13 +28,7 @@ impl<P: Policy> GrowingHeap<P> {
     /// the request.
     #[must_use]
     pub fn has_addresses_for(&self, layout: Layout) -> bool {
-        let needed = layout.size().checked_add(layout.align() - 1);
-        let needed = needed.and_then(|needed| needed.checked_add(self.design.rules.header as usize));
-        let needed = match P::kind(self.design.choice) {
-            PolicyKind::Buddy => needed.and_then(usize::checked_next_power_of_two),
-            _ => needed,
-        };
-        needed.is_some_and(|needed| needed <= self.design.capacity - self.placement.engine.top())
+        self.end_with(layout).is_some_and(|end| end <= self.design.capacity)
     }
 
     /// Returns the number of bytes from the base on that are accessible.

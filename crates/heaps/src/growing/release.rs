@@ -4,9 +4,10 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use heapwright_os::page_size;
-use heapwright_placement::{Block, BlockState, Engine, FreeError, Freed};
+use heapwright_placement::{Block, BlockState, Engine, FreeError, Freed, Growth, PolicyKind};
 
 use super::GrowingHeap;
+use super::extend::Short;
 use crate::policy::Policy;
 
 /// How much a heap has purged so far.
@@ -138,8 +139,8 @@ impl<P: Policy> GrowingHeap<P> {
     /// limits on address space and data no longer count them. Returns how many bytes were given back. The heap is as
     /// long as before under buddies, and if it does not grow.
     ///
-    /// Under first fit, blocks are placed as if this had not been called. Other policies compare the wilderness, which
-    /// becomes shorter, with holes.
+    /// Blocks are placed as if this had not been called, unless the heap [weighs the
+    /// wilderness](GrowingHeap::weighs_wilderness), which becomes shorter.
     ///
     /// Time: proportional to the pages behind the last block that came to lie in holes since the last sweep.
     pub fn retract(&mut self, least: usize) -> usize {
@@ -147,7 +148,7 @@ impl<P: Policy> GrowingHeap<P> {
         let end = self.whole_steps(self.placement.engine.top() + 1);
         let reach = self.reach(end, self.short);
         let is_worth_it = end.checked_add(least).is_some_and(|enough| enough <= self.region.committed());
-        if !is_worth_it || !P::retract(&mut self.placement.engine, reach.end) {
+        if !is_worth_it || !P::move_end(&mut self.placement.engine, reach.end) {
             return 0;
         }
         // SAFETY: no block reaches above the top.
@@ -158,6 +159,23 @@ impl<P: Policy> GrowingHeap<P> {
             P::set_limit(&mut self.placement.engine, reach);
         }
         bytes
+    }
+
+    /// Takes back that the heap was [retracted](GrowingHeap::retract) from these lengths of the heap and of its memory, as
+    /// far as the system has the memory.
+    pub(super) fn restore(&mut self, heap_size: usize, committed: usize) {
+        if self.extend_exactly(self.region.committed(), committed, Short::AsBefore).is_ok() {
+            P::move_end(&mut self.placement.engine, heap_size);
+        }
+    }
+
+    /// Returns whether the length of the wilderness, the free tail, decides where blocks go: under next, best, worst and
+    /// random fit, under buddies, and where blocks are appended behind it. Otherwise it is taken last, and extended by
+    /// what is missing.
+    #[must_use]
+    pub fn weighs_wilderness(&self) -> bool {
+        let is_taken_last = matches!(P::kind(self.design.choice), PolicyKind::First | PolicyKind::Good);
+        !is_taken_last || self.design.rules.growth == Growth::Append
     }
 
     /// Returns whether every page of a block, which belongs to this heap and consists of whole pages, lay in a hole at
