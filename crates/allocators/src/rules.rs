@@ -1,7 +1,7 @@
 //! The rules of a heap as arguments, for every command that takes some.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -261,12 +261,15 @@ fn read(named: &str, base: RuleSet) -> Result<Named> {
     }
     let path = Path::new(named);
     let names = || format!("--rules {named}: no such file, and no set of rules: there are {}", NAMES.join(", "));
-    let length = match fs::metadata(path) {
+    let file = match File::open(path) {
         Err(error) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => bail!(names()),
-        found => found.with_context(|| format!("{named} cannot be read"))?.len(),
+        opened => opened.with_context(|| format!("{named} cannot be read"))?,
     };
-    ensure!(length <= LONGEST_FILE, "{named} has {length} bytes, more than rules ever have");
-    let bytes = fs::read(path).with_context(|| format!("{named} cannot be read"))?;
+    let mut bytes = Vec::new();
+    // A pipe or a device has no length.
+    file.take(LONGEST_FILE + 1).read_to_end(&mut bytes).with_context(|| format!("{named} cannot be read"))?;
+    let is_short = bytes.len() as u64 <= LONGEST_FILE;
+    ensure!(is_short, "{named} has more than {LONGEST_FILE} bytes: rules never have as many");
     let text = String::from_utf8(bytes).map_err(|_| anyhow!("{named} is not text in UTF-8"))?;
     let located = |error: &TextError| format!("{named}: line {}: {error}", error.line);
     match RuleSet::from_text(&text, base) {

@@ -1,6 +1,7 @@
 //! An earlier comparison, and the changes since.
 
-use std::fs;
+use std::fs::File;
+use std::io::BufReader;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
@@ -18,8 +19,8 @@ use heapwright_stats::Estimate;
 /// When it cannot be read, or is nothing of the kind.
 pub fn read(path: &Path) -> Result<Comparison> {
     let read = || -> Result<Comparison> {
-        let text = fs::read(path)?;
-        let json: serde_json::Value = serde_json::from_slice(&text).context("it is not JSON")?;
+        let text = BufReader::new(File::open(path)?);
+        let json: serde_json::Value = serde_json::from_reader(text).context("it is not JSON")?;
         let schema = json.get("schema").and_then(serde_json::Value::as_u64);
         ensure!(schema == Some(u64::from(SCHEMA)), "it is not of schema {SCHEMA}: another version wrote it");
         let mut comparison: Comparison =

@@ -4,6 +4,7 @@ mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use common::{compiled, heapwright};
 use heapwright_placement::{Engine, PolicyKind};
@@ -202,6 +203,19 @@ fn rules_that_contradict_are_refused_with_what_to_do() {
 }
 
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/ripgrep.hwt");
+
+/// A device and a pipe have no length: no more is read of them than rules can have.
+#[test]
+fn rules_without_an_end_are_refused() {
+    let replay = |rules: &str| format!("ulimit -v 2000000; exec \"$0\" replay corpus/lua.hwt -p first --rules {rules}");
+    for script in [replay("/dev/zero"), format!("yes '#' | {{ {}; }}", replay("/dev/stdin"))] {
+        let mut shell = Command::new("sh");
+        shell.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap());
+        let output = shell.arg("-c").arg(script).arg(heapwright().get_program()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains("more than 65536 bytes"), "{said}");
+    }
+}
 
 fn output(arguments: &[&str]) -> (bool, String) {
     let output = heapwright().args(arguments).output().unwrap();

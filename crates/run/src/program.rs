@@ -54,7 +54,7 @@ pub fn why_unreported(name: &OsStr, status: ExitStatus) -> String {
 /// Returns one sentence on a process that was started as `name`, ran the program `last` at its end and reported that
 /// this made no call.
 pub fn why_without_calls(name: &OsStr, last: &str) -> String {
-    let silent = "made no malloc-family call, or has its own malloc";
+    let silent = "made no malloc-family call that got a block, or has its own malloc";
     let is_another = Path::new(name).file_name().is_some_and(|name| name.as_bytes() != last.as_bytes());
     // A script is run by another program anyway.
     let is_replaced = is_another && find(name).is_some_and(|path| !is_script(&path));
