@@ -415,7 +415,7 @@ typedef struct hw_shared_mutex {
 /* Locks a mutex. Returns HW_OK or HW_PREVIOUS_HOLDER_DIED when it is locked. In the second case a process died while it
  * held the mutex, and the data may be half changed: later callers get the same status until a holder calls
  * hw_shared_mark_consistent. Any other status is a failure: HW_TIMED_OUT when one holder, which lives, has not unlocked
- * it within the handle's patience. */
+ * it within the handle's patience, HW_HOLDER_UNKNOWN when that holder may live, but has replaced its program, say. */
 hw_status hw_shared_lock(hw_shared *heap, hw_shared_mutex *mutex);
 
 /* Unlocks a mutex that this thread has locked. Returns HW_NOT_THE_HOLDER when this process has not locked it. */

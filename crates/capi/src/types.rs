@@ -156,7 +156,9 @@ impl Status {
             Status::RootsFull => c"the table of roots is full",
             Status::RootDiffers => c"the root does not point where it was expected to",
             Status::Refused => c"a system call failed",
-            Status::HolderUnknown => c"waiting for the segment's lock timed out: whether its holder lives is unknown",
+            Status::HolderUnknown => {
+                c"waiting for the segment's lock, or a mutex, timed out: whether its holder lives is unknown"
+            }
             Status::PreviousHolderDied => c"the mutex is locked; a process died while it held it",
             Status::NotTheHolder => c"this process does not hold the mutex",
             Status::Overlap => c"the memory and the metadata overlap; pass ranges that are apart",

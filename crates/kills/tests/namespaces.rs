@@ -180,20 +180,51 @@ fn a_process_that_replaced_its_program_is_not_declared_dead_here() {
     let child = fork(|| {
         let heap = spot.open();
         heap.allocate(100).unwrap();
-        let program = [c"/bin/sleep".as_ptr(), c"60".as_ptr(), std::ptr::null()];
-        // SAFETY: strings that end with zeros, and a list that ends with null.
-        unsafe { libc::execv(program[0], program.as_ptr()) };
+        replace_program();
         false
     });
-    let is_sleep = || fs::read(format!("/proc/{child}/comm")).is_ok_and(|name| name == b"sleep\n");
-    while !is_sleep() {
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
+    await_sleep(child);
     assert!(heap.left_behind().unwrap().is_empty());
     assert!(Snapshot::read(&spot).unwrap().doubt.is_some());
     end(child);
     assert_eq!(heap.left_behind().unwrap().len(), 1);
     assert_eq!(Snapshot::read(&spot).unwrap().doubt, None);
+}
+
+#[test]
+fn a_mutex_of_a_process_that_replaced_its_program_is_not_called_the_segments_lock() {
+    let spot = Spot::new("mutex");
+    let heap = spot.create(&Settings::default());
+    let mutex = heap.allocate_mutex(7_u32).unwrap();
+    let child = fork(|| {
+        let heap = spot.open();
+        // SAFETY: the mutex lies there.
+        std::mem::forget(unsafe { heap.lock(mutex) }.unwrap());
+        replace_program();
+        false
+    });
+    await_sleep(child);
+    let heap = SharedHeap::open_with(&spot, &hasty()).unwrap();
+    // SAFETY: as above.
+    let refused = unsafe { heap.lock(mutex) }.map(drop).unwrap_err().to_string();
+    assert!(refused.contains("holds the mutex") && !refused.contains("--take-over"), "{refused}");
+    end(child);
+    // SAFETY: as above.
+    assert!(unsafe { heap.lock(mutex) }.unwrap().previous_holder_died());
+}
+
+/// Runs `sleep` in place of this program.
+fn replace_program() {
+    let program = [c"/bin/sleep".as_ptr(), c"60".as_ptr(), std::ptr::null()];
+    // SAFETY: strings that end with zeros, and a list that ends with null.
+    unsafe { libc::execv(program[0], program.as_ptr()) };
+}
+
+fn await_sleep(child: i32) {
+    let is_sleep = || fs::read(format!("/proc/{child}/comm")).is_ok_and(|name| name == b"sleep\n");
+    while !is_sleep() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
 }
 
 #[test]

@@ -103,11 +103,10 @@ pub enum Error {
         /// The number of the process that holds it, which is alive; `None` for the calling process.
         holder: Option<u32>,
     },
-    /// The lock was not free in time. Whether its holder lives is unknown, as is the namespace of process numbers in
-    /// which the segment was made.
+    /// The lock, or a mutex, was not free in time. Whether its holder lives, or still uses the segment, is unknown.
     HolderUnknown {
-        /// The segment's place.
-        place: Place,
+        /// The segment whose lock it is; `None` for a mutex in it.
+        place: Option<Place>,
         /// The number of the process that holds it, in its own namespace.
         holder: u32,
         /// Why it is unknown.
@@ -272,7 +271,12 @@ impl fmt::Display for Error {
                 "this process holds the mutex already, in this thread or another, and does not unlock it; a mutex is \
                  not reentrant",
             ),
-            E::HolderUnknown { place, holder, why } => write!(
+            E::HolderUnknown { place: None, holder, why } => write!(
+                f,
+                "process {holder} holds the mutex; whether it lives is unknown, because {why}; end it: whoever locks the \
+                 mutex then is told that a holder died"
+            ),
+            E::HolderUnknown { place: Some(place), holder, why } => write!(
                 f,
                 "process {holder} holds the lock of {place}; whether it lives is unknown, because {why}; end it, and, \
                  when no process uses the segment, run `heapwright shm repair --take-over`"

@@ -1,5 +1,6 @@
 //! A segment as this process has it mapped.
 
+use std::ffi::CString;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::time::Duration;
@@ -14,6 +15,8 @@ use crate::sections::Sections;
 /// A segment of which the fixed part of the header was found in order.
 pub(crate) struct Mapping {
     pub(crate) place: Place,
+    /// The file's path from the root directory.
+    pub(crate) path: CString,
     announcement: Announcement,
     pub(crate) segment: Segment,
     sections: Sections,
@@ -33,7 +36,13 @@ impl Mapping {
     pub(crate) fn of(place: &Place, segment: Segment, layout: Layout) -> Mapping {
         // SAFETY: the sections go with the mapping, and what processes may do to them is the trust that is documented.
         let sections = unsafe { Sections::at_base(segment.base(), layout, segment.file()) };
-        Mapping { place: place.clone(), announcement: Announcement::default(), segment, sections }
+        Mapping {
+            place: place.clone(),
+            path: place.absolute(),
+            announcement: Announcement::default(),
+            segment,
+            sections,
+        }
     }
 
     /// Announces this process to the others. Returns its identity.
@@ -42,7 +51,7 @@ impl Mapping {
     pub(crate) fn identify(&self) -> Result<Identity, Error> {
         let (header, mine) = (self.header(), Identity::mine());
         let announced = mine.announced(Numbers::of(header.namespace()));
-        match self.announcement.make(self.segment.file(), self.place.c_path(), announced) {
+        match self.announcement.make(self.segment.file(), &self.path, announced) {
             Some(me) => Ok(me),
             None if header.is_of_our_namespace() => Ok(mine),
             None => Err(Error::OtherNamespace { place: self.place.clone() }),
@@ -96,7 +105,7 @@ impl Mapping {
         let deaths = self.deaths();
         lock.wait(me, patience, deaths).map_err(|TimedOut { holder }| match deaths.doubt_about(holder) {
             None => Error::TimedOut { holder: holder.pid },
-            Some(why) => Error::HolderUnknown { place: self.place.clone(), holder: holder.pid, why },
+            Some(why) => Error::HolderUnknown { place: Some(self.place.clone()), holder: holder.pid, why },
         })
     }
 

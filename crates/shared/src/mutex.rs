@@ -139,6 +139,7 @@ impl SharedHeap {
 fn held_by(error: Error, me: Identity) -> Error {
     match error {
         Error::TimedOut { holder } => Error::MutexHeld { holder: (holder != me.pid).then_some(holder) },
+        Error::HolderUnknown { holder, why, .. } => Error::HolderUnknown { place: None, holder, why },
         other => other,
     }
 }

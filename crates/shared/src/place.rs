@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fmt::{self, Write};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use crate::error::Error;
@@ -57,6 +57,12 @@ impl Place {
 
     pub(crate) fn c_path(&self) -> &CStr {
         &self.path
+    }
+
+    /// The path from the root directory: that of the file also when the process works in another directory later.
+    pub(crate) fn absolute(&self) -> CString {
+        let absolute = std::path::absolute(self.path()).map(|path| CString::new(path.into_os_string().into_vec()));
+        absolute.ok().and_then(Result::ok).unwrap_or_else(|| self.path.clone())
     }
 
     /// The directory that the file is in.

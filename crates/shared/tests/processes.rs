@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use common::{Spot, fork, growing, kill, of, reap};
 use heapwright_shared::{
-    Access, Condition, Error, Leavers, Offset, PolicyKind, ProcessState, Reclaimed, Settings, SharedHeap, Snapshot,
+    Access, Condition, Error, Leavers, Offset, Place, PolicyKind, ProcessState, Reclaimed, Settings, SharedHeap,
+    Snapshot,
 };
 
 /// A child that has opened the segment, done `work` and waits for its end.
@@ -267,4 +268,23 @@ fn a_program_that_closed_all_descriptors_leaves_a_sealed_segment() {
         assert_eq!(reap(child), 0);
         assert_eq!(Snapshot::read(&spot).unwrap().condition, Condition::AtRest);
     }
+}
+
+/// They also leave the directory in which they were started.
+#[test]
+fn a_program_that_left_its_directory_leaves_a_sealed_segment() {
+    let folder = tempfile::tempdir().unwrap();
+    let child = fork(|| {
+        std::env::set_current_dir(&folder).unwrap();
+        let heap = SharedHeap::create(&Place::new("./segment").unwrap(), &Settings::default()).unwrap();
+        std::env::set_current_dir("/").unwrap();
+        // SAFETY: the child uses none of them but the heap's.
+        unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
+        heap.allocate(100).unwrap();
+        heap.close().unwrap();
+        true
+    });
+    assert_eq!(reap(child), 0);
+    let place = Place::new(folder.path().join("segment")).unwrap();
+    assert_eq!(Snapshot::read(&place).unwrap().condition, Condition::AtRest);
 }

@@ -173,7 +173,7 @@ mod tests {
             Error::OtherNamespace { place: place.clone() },
             Error::TooManyProcesses { most: 1 },
             Error::TimedOut { holder: 1 },
-            Error::HolderUnknown { place: place.clone(), holder: 1, why: "it is" },
+            Error::HolderUnknown { place: Some(place.clone()), holder: 1, why: "it is" },
             Error::NoSpace { bytes: 1 },
             Error::System { place, reason: FileError::Denied },
             Error::Full { bytes: 1 },
