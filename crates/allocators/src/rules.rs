@@ -18,6 +18,9 @@ use crate::policy;
 /// The longest file of rules, in bytes: one that is longer is something else.
 const LONGEST_FILE: u64 = 64 << 10;
 
+/// What some editors write in front of a text.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// Why rules with a fixed region of no length are none.
 pub const NO_LENGTH: &str = "these rules have a fixed region: give its length, as in --region 64KiB";
 
@@ -128,6 +131,12 @@ impl RuleArguments {
         requests.align = self.align.unwrap_or(requests.align);
         requests.least = self.least.unwrap_or(requests.least);
         if self.region.is_some() {
+            if let Some(growth) = self.growth.as_deref().filter(|_| rules.growth != Growth::Fixed) {
+                bail!(Misuse(format!(
+                    "--region is a region that does not grow: leave out --growth {growth}, or give --limit for the most \
+                     that the heap grows to"
+                )));
+            }
             rules.growth = Growth::Fixed;
         }
         let length = self.region.or(self.limit).map(|length| length as u64);
@@ -271,11 +280,12 @@ fn read(named: &str, base: RuleSet) -> Result<Named> {
     let is_short = bytes.len() as u64 <= LONGEST_FILE;
     ensure!(is_short, "{named} has more than {LONGEST_FILE} bytes: rules never have as many");
     let text = String::from_utf8(bytes).map_err(|_| anyhow!("{named} is not text in UTF-8"))?;
+    let text = text.trim_start_matches(BYTE_ORDER_MARK);
     let located = |error: &TextError| format!("{named}: line {}: {error}", error.line);
-    match RuleSet::from_text(&text, base) {
+    match RuleSet::from_text(text, base) {
         Ok(set) => Ok(Named { set, conflict: None }),
         Err(error @ TextError { reason: Reason::Invalid(invalid), .. }) => {
-            let set = RuleSet::read(&text, base).map_err(|error| anyhow!(located(&error)))?;
+            let set = RuleSet::read(text, base).map_err(|error| anyhow!(located(&error)))?;
             Ok(Named { set, conflict: Some(Conflict { invalid, located: located(&error) }) })
         }
         Err(error) => bail!(located(&error)),

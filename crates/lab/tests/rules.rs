@@ -174,6 +174,7 @@ fn rules_that_contradict_are_refused_with_what_to_do() {
         file.to_str().unwrap().to_owned()
     };
     let (bad, twice) = (written("bad.rules", "header=x\n"), written("twice.rules", "granule=4\ngranule=8\n"));
+    let marked = written("marked.rules", "\u{feff}granule=8\r\nzero=null\r\n");
     let short = written("short.rules", "# a pool\nheader=16\nlimit=30\nzero=null\n");
     for (code, arguments, message) in [
         (2, &["--rules", &short][..], "short.rules: line 3: the heap is too short: the least that holds a block is 32"),
@@ -184,6 +185,9 @@ fn rules_that_contradict_are_refused_with_what_to_do() {
         (125, &["--rules", "report009"], "--rules report009: no such file, and no set of rules: there are report000,"),
         (2, &["--granule", "8", "-p", "cached"], "cached has no rules to choose: give a policy, as in --policy first"),
         (2, &["--granule", "3"], "granule"),
+        (2, &["--growth", "append", "--region", "64KiB"], "leave out --growth append, or give --limit"),
+        (0, &["--growth", "fixed", "--region", "1MiB"], ""),
+        (0, &["--rules", &marked], ""),
         (2, &["--growth", "slowly"], "the value must be append, extend, fixed or pages:BYTES"),
         (125, &["--rules", "/dev/null/x"], "no such file"),
         (2, &["-p", "first", "--region", "15"], "the heap is too short: the least that holds a block is 16 bytes"),

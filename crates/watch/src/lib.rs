@@ -102,7 +102,7 @@ pub struct Arguments {
     #[arg(long, conflicts_with = "once")]
     pub quiz: bool,
 
-    /// The seed of random fit.
+    /// The seed of random fit, for a program: a trace is shown with seed 1.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 
