@@ -77,9 +77,9 @@ pub fn differences(now: &Comparison, before: &Comparison) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::synthetic::{Synthetic, row};
     use std::fs;
 
+    use super::super::synthetic::{Synthetic, row};
     use super::*;
 
     #[test]
