@@ -133,8 +133,8 @@ impl RuleArguments {
         if self.region.is_some() {
             if let Some(growth) = self.growth.as_deref().filter(|_| rules.growth != Growth::Fixed) {
                 bail!(Misuse(format!(
-                    "--region is a region that does not grow: leave out --growth {growth}, or give --limit for the most \
-                     that the heap grows to"
+                    "--region is a region that does not grow: leave out --growth {growth}, or give --limit for the \
+                     most that the heap grows to"
                 )));
             }
             rules.growth = Growth::Fixed;

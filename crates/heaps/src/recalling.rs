@@ -3,9 +3,10 @@
 //! Most policies decide by the holes alone. A free of the block that was placed last makes the holes what they were
 //! before, so that the same request gets the same place again. That free can therefore wait for the next call. If that
 //! is the same request, nothing is left to do for either. Next fit decides by its rover besides: this holds for a block
-//! whose placement left the rover where it was, as that of the same block before did. Before any other, the frees that were put off are done. The
-//! same holds for the block before, once the last one is free, and so on: temporary blocks are freed in the opposite
-//! order, one inside the life of another.
+//! whose placement left the rover where it was, as that of the same block before did.
+//!
+//! Before any other call, the frees that were put off are done. The same holds for the block before, once the last one
+//! is free, and so on: temporary blocks are freed in the opposite order, one inside the life of another.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -55,6 +56,7 @@ impl<P: Policy> RecallingHeap<P> {
     #[inline(never)]
     fn free_put_off(&mut self) {
         while let Some(Placed { block, layout, named, .. }) = self.recent.next_put_off() {
+            // The block is live in the heap, and was allocated for this layout: its free cannot fail.
             // SAFETY: the program freed the block, and does not use it any more.
             let freed = unsafe {
                 match named {
@@ -72,7 +74,8 @@ impl<P: Policy> RecallingHeap<P> {
     /// As [`GrowingHeap::allocate`].
     #[inline(always)]
     pub fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
-        if let Some(&Placed { block, reuse, named, .. }) = self.recent.take(layout) {
+        if let Some(Placed { block, reuse, named, .. }) = self.recent.take(layout) {
+            let named = named.map(|named| self.heap.requests().raised(named.size()));
             if let Some(counters) = self.heap.counters_mut() {
                 counters.repeat(&reuse, named);
             }
@@ -102,15 +105,17 @@ impl<P: Policy> RecallingHeap<P> {
             return allocate(&mut self.heap, layout);
         }
         let (before, cursor) = (self.counted(), self.heap.cursor());
-        let block = allocate(&mut self.heap, layout)?;
+        let placed = allocate(&mut self.heap, layout);
         match self.counted().zip(before).and_then(|(after, before)| after.reuse_since(&before)) {
             Some(reuse) if self.heap.cursor() == cursor => {
-                self.recent.note(Placed { block, layout, reuse, named: None });
+                if let Ok(block) = placed {
+                    self.recent.note(Placed { block, layout, reuse, named: None });
+                }
             }
-            // The heap is longer than before, or the policy is at another place.
+            // The heap has another length than before, or the policy is at another place, or there was no room.
             _ => self.recent.forget(),
         }
-        Ok(block)
+        placed
     }
 
     #[inline(always)]
@@ -138,7 +143,7 @@ impl<P: Policy> RecallingHeap<P> {
     /// As [`GrowingHeap::deallocate`].
     #[inline(always)]
     pub unsafe fn put_off_free(&mut self, block: NonNull<u8>, layout: Layout) -> bool {
-        self.recent.give(block, Some(layout.size()))
+        self.recent.give(block, Some(layout))
     }
 
     /// As [`GrowingHeap::deallocate_unsized`].
@@ -158,9 +163,11 @@ impl<P: Policy> RecallingHeap<P> {
         unsafe { self.settled().deallocate_unsized(block) }
     }
 
-    /// Returns the counters; `None` when the heap was created without statistics.
-    pub fn counters(&mut self) -> Option<Counters> {
-        self.settle();
+    /// Returns the counters, in which blocks whose frees are put off are used; `None` when the heap was created without
+    /// statistics.
+    #[inline]
+    #[must_use]
+    pub fn unsettled_counters(&self) -> Option<Counters> {
         self.heap.counters()
     }
 

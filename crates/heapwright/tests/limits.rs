@@ -5,6 +5,7 @@ use std::alloc::Layout;
 use std::ptr::NonNull;
 
 use heapwright::{Chosen, GrowingHeap, Growth, PolicyKind, Settings};
+use heapwright_os::refusals;
 
 const MIB: usize = 1 << 20;
 
@@ -182,7 +183,7 @@ fn addresses_of_freed_blocks_are_given_back() {
 fn a_refused_request_leaves_no_trace() {
     in_a_child(|policy| {
         limit(libc::RLIMIT_DATA, status("VmData:") + 600 * MIB);
-        for growth in [Growth::Append, Growth::Extend, Growth::Pages(64 << 10)] {
+        for growth in [Growth::Append, Growth::Extend, Growth::Pages(48), Growth::Pages(64 << 10)] {
             let settings = Settings { growth, ..Settings::default() };
             let [mut asked, mut spared] = [(); 2].map(|()| GrowingHeap::<Chosen>::with(policy, &settings).unwrap());
             let place = |heap: &GrowingHeap<Chosen>, block: NonNull<u8>| block.addr().get() - heap.base().addr().get();
@@ -210,7 +211,35 @@ fn a_refused_request_leaves_no_trace() {
                 }
             }
             asked.check().unwrap();
-            assert!(policy == PolicyKind::First || policy == PolicyKind::Good || asked.blocks().eq(spared.blocks()));
+            let counters = [&asked, &spared].map(|heap| heap.counters().unwrap());
+            assert_eq!(counters[0].peak_heap_size, counters[1].peak_heap_size);
+            assert!(!asked.weighs_wilderness() || counters[0] == counters[1]);
+        }
+    });
+}
+
+/// Where the growth rule leaves less than a page behind the last block, and where the system refuses.
+#[test]
+fn a_heap_that_cannot_be_retracted_is_as_long_as_before() {
+    in_a_child(|policy| {
+        for growth in [Growth::Append, Growth::Extend, Growth::Pages(48), Growth::Pages(64 << 10)] {
+            let mut heap = GrowingHeap::<Chosen>::with(policy, &Settings { growth, ..Settings::default() }).unwrap();
+            heap.allocate(layout(100)).unwrap();
+            let block = heap.allocate(layout(1000)).unwrap();
+            // SAFETY: the block is not used any more.
+            unsafe { heap.deallocate_unsized(block) }.unwrap();
+            let before = heap.counters();
+            let bytes = heap.retract(4096);
+            assert!(bytes == 0 && heap.counters() == before || heap.heap_size() < before.unwrap().heap_size as usize);
+            let block = heap.allocate(layout(MIB)).unwrap();
+            // SAFETY: as above.
+            unsafe { heap.deallocate_unsized(block) }.unwrap();
+            let before = heap.counters();
+            refusals::everywhere(0..u64::MAX);
+            let bytes = heap.retract(4096);
+            refusals::nowhere();
+            assert_eq!((bytes, heap.counters()), (0, before), "{growth:?}");
+            heap.check().unwrap();
         }
     });
 }

@@ -6,7 +6,8 @@ use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::slice;
 
-use heapwright::{Chosen, FreeError, GrowingHeap, Growth, PolicyKind, RecallingHeap, Settings, Statistics};
+use heapwright::{Chosen, FreeError, GrowingHeap, Growth, PolicyKind, RecallingHeap, Requests, Settings, Statistics};
+use heapwright_os::refusals;
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -57,11 +58,15 @@ fn settings() -> impl Strategy<Value = Settings> {
     let growth = prop_oneof![Just(Growth::Fixed), Just(Growth::Append), Just(Growth::Extend), steps];
     // In a short heap next fit comes to holes below its rover.
     let capacity = prop_oneof![Just(32usize << 10), Just(256 << 10), Just(4 << 20)];
-    (capacity, 2u32..6, 0u32..3, 0u32..80, growth, statistics).prop_map(
-        |(capacity, shift, headers, min_remainder, growth, statistics)| {
+    let requests = prop_oneof![
+        2 => Just(Requests::USUAL),
+        1 => (0u32..6, 0u32..100).prop_map(|(shift, least)| Requests { align: 1 << shift, least, ..Requests::USUAL }),
+    ];
+    (capacity, 2u32..6, 0u32..3, 0u32..80, growth, requests, statistics).prop_map(
+        |(capacity, shift, headers, min_remainder, growth, requests, statistics)| {
             let granule = 1 << shift;
             let header = headers * granule;
-            Settings { capacity, granule, header, min_remainder, growth, statistics, ..Settings::default() }
+            Settings { capacity, granule, header, min_remainder, growth, requests, statistics, ..Settings::default() }
         },
     )
 }
@@ -172,8 +177,8 @@ impl Twins {
     }
 
     fn compare(&mut self) {
-        assert_eq!(self.recalling.counters(), self.plain.counters());
         let settled = self.recalling.settled();
+        assert_eq!(settled.counters(), self.plain.counters());
         settled.check().unwrap();
         assert!(settled.blocks().eq(self.plain.blocks()));
     }
@@ -322,5 +327,47 @@ fn a_block_freed_twice_is_an_error_while_frees_wait() {
             twins.free_again(again);
             twins.compare();
         }
+    }
+}
+
+/// The heap is shorter after a request that fails for want of memory, and cannot be made as long as it was.
+#[test]
+fn nothing_is_recalled_from_before_a_request_that_failed() {
+    let layout = |size| Layout::from_size_align(size, 1).unwrap();
+    let far = Layout::from_size_align(100, 1 << 30).unwrap();
+    for policy in PolicyKind::ALL {
+        for refused in 0..4 {
+            let mut twins = Twins::new(policy, &Settings { growth: Growth::Pages(4096), ..Settings::default() });
+            for size in [20_000, 16, 400_000] {
+                twins.allocate(layout(size));
+            }
+            for nth in [2, 0] {
+                let hole = twins.live.remove(nth);
+                twins.free(hole);
+            }
+            twins.allocate(layout(100));
+            let fails = [
+                refusals::after(refused, || twins.recalling.allocate(far).is_err()),
+                refusals::after(refused, || twins.plain.allocate(far).is_err()),
+            ];
+            assert_eq!(fails[0], fails[1]);
+            if fails[0] {
+                twins.run(&Operation::FreeLast);
+                twins.allocate(layout(100));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_free_of_a_block_by_a_lesser_alignment_is_not_put_off() {
+    let [aligned, unaligned] = [4096, 16].map(|align| Layout::from_size_align(100, align).unwrap());
+    let mut heap = RecallingHeap::new(GrowingHeap::with_policy(PolicyKind::Buddy).unwrap());
+    heap.allocate(aligned).unwrap();
+    let block = heap.allocate(aligned).unwrap();
+    // SAFETY: the block is not used any more.
+    unsafe {
+        assert!(!heap.put_off_free(block, unaligned));
+        assert!(heap.put_off_free(block, aligned));
     }
 }

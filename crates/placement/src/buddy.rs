@@ -78,8 +78,8 @@ impl<'m> Buddy<'m> {
         0
     }
 
-    /// Returns what the policy decides by besides the holes, as a number: the rover of next fit, the generator of random
-    /// fit. It is always the same under other policies.
+    /// Returns what the policy decides by besides the holes, as a number: the rover of next fit, the generator of
+    /// random fit. It is always the same under other policies.
     #[inline(always)]
     #[must_use]
     pub fn cursor(&self) -> u64 {

@@ -67,20 +67,20 @@ impl Counters {
         (self.live != 0).then(|| 1.0 - requested as f64 / self.live as f64)
     }
 
-    /// Returns what the one placement counted that was made since the counters were `before`; `None` when the heap grew
-    /// for it, or nothing was placed.
+    /// Returns what the one placement counted that was made since the counters were `before`; `None` when nothing was
+    /// placed, or the heap has another length now.
     #[inline(always)]
     #[must_use]
     pub fn reuse_since(&self, before: &Counters) -> Option<Reuse> {
-        (self.reuses != before.reuses).then(|| Reuse {
+        (self.reuses != before.reuses && self.heap_size == before.heap_size).then(|| Reuse {
             requested: self.requested - before.requested,
             rounded: self.rounded - before.rounded,
             splits: self.splits - before.splits,
         })
     }
 
-    /// Counts a free of a block that a placement [made](Counters::reuse_since), which named its size of so many bytes or
-    /// did not, and the same placement again: for a caller that makes neither, since the heap would be as it is.
+    /// Counts a free of a block, which named its size of so many bytes or did not, and the same [placement
+    /// again](Counters::reuse_since): for a caller that makes neither, since the heap would be as it is.
     #[inline(always)]
     pub fn repeat(&mut self, reuse: &Reuse, named: Option<usize>) {
         self.frees += 1;

@@ -90,8 +90,8 @@ impl<'m, P: Choose> Fit<'m, P> {
         self.heap.missing()
     }
 
-    /// Returns what the policy decides by besides the holes, as a number: the rover of next fit, the generator of random
-    /// fit. It is always the same under other policies.
+    /// Returns what the policy decides by besides the holes, as a number: the rover of next fit, the generator of
+    /// random fit. It is always the same under other policies.
     #[inline(always)]
     #[must_use]
     pub fn cursor(&self) -> u64 {

@@ -196,7 +196,7 @@ fn refuse(whole: &mut AnyEngine<'_>, kept: &mut Kept, numbers: &mut Numbers, liv
     expect_refusal(&mut kept.engine, bytes, align, live);
     let page = if let Growth::Pages(step) = kept.rules.growth { step as usize } else { 4096 };
     let end = (whole.top() + 1).next_multiple_of(page);
-    assert_eq!(kept.engine.retract(end), whole.retract(end));
+    assert_eq!(kept.engine.move_end(end), whole.move_end(end));
 }
 
 fn expect_refusal(engine: &mut AnyEngine<'_>, bytes: usize, align: usize, live: &[(usize, usize)]) {

@@ -60,11 +60,12 @@ impl Ruled {
         self.requests.bytes(0).is_none()
     }
 
+    /// Where frees are put off, the heap is as it was after an earlier placement, or has more blocks and headers.
     #[inline(always)]
     fn observe_payload(&mut self) {
         let header = self.rules.header;
         if header != 0
-            && let Some(counters) = self.heap.counters()
+            && let Some(counters) = self.heap.unsettled_counters()
         {
             let headers = counters.blocks * u64::from(header);
             self.most_payload = self.most_payload.max(counters.heap_size - headers);

@@ -5,7 +5,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::time::Duration;
 
-use heapwright_os::{Announcement, Identity, Numbers, Segment, SharedLock, Taken, TimedOut};
+use heapwright_os::{Announcement, FileError, Identity, Numbers, Segment, SegmentFile, SharedLock, Taken, TimedOut};
 
 use crate::error::Error;
 use crate::layout::Layout;
@@ -15,8 +15,8 @@ use crate::sections::Sections;
 /// A segment of which the fixed part of the header was found in order.
 pub(crate) struct Mapping {
     pub(crate) place: Place,
-    /// The file's path from the root directory.
-    pub(crate) path: CString,
+    /// The file's path from the root directory, also when the process works in another directory later.
+    absolute: CString,
     announcement: Announcement,
     pub(crate) segment: Segment,
     sections: Sections,
@@ -38,11 +38,17 @@ impl Mapping {
         let sections = unsafe { Sections::at_base(segment.base(), layout, segment.file()) };
         Mapping {
             place: place.clone(),
-            path: place.absolute(),
+            absolute: place.absolute(),
             announcement: Announcement::default(),
             segment,
             sections,
         }
+    }
+
+    /// Opens the file again by its name, which the program may have closed.
+    pub(crate) fn open_again(&self) -> Result<SegmentFile, FileError> {
+        let open = |path| self.segment.file().open_again(path);
+        open(self.place.c_path()).or_else(|_| open(&self.absolute))
     }
 
     /// Announces this process to the others. Returns its identity.
@@ -51,7 +57,7 @@ impl Mapping {
     pub(crate) fn identify(&self) -> Result<Identity, Error> {
         let (header, mine) = (self.header(), Identity::mine());
         let announced = mine.announced(Numbers::of(header.namespace()));
-        match self.announcement.make(self.segment.file(), &self.path, announced) {
+        match self.announcement.make(self.segment.file(), self.place.c_path(), announced) {
             Some(me) => Ok(me),
             None if header.is_of_our_namespace() => Ok(mine),
             None => Err(Error::OtherNamespace { place: self.place.clone() }),

@@ -188,18 +188,22 @@ pub(crate) fn count_anew(sections: &Sections, engine: &Placer) {
     }
 }
 
-/// Holds those for dead that are not certain to live, whose blocks are from now on those of somebody who died. Under the
-/// lock, the heap being in order. Time: proportional to the heap.
-pub(crate) fn hold_the_doubtful_for_dead(sections: &Sections, engine: &Placer) {
+/// Returns the numbers of the slots of processes that have not left, and of which it is not certain whether they live.
+pub(crate) fn doubtful(sections: &Sections) -> Vec<u8> {
     let (slots, deaths) = (sections.slots(), sections.deaths());
     let is_doubtful = |slot: &ProcessSlot| {
-        slot.state(deaths) == Some(ProcessState::Attached) && deaths.doubt_about(slot.identity()).is_some()
+        slot.state.load(Relaxed) & STATE == ATTACHED && deaths.doubt_about(slot.identity()).is_some()
     };
-    let doubtful: Vec<usize> = (0..slots.len()).filter(|&number| is_doubtful(&slots[number])).collect();
-    let names: Vec<(u8, u8)> = doubtful.iter().map(|&number| (number as u8, FORGOTTEN_DEAD)).collect();
-    if !names.is_empty() {
+    (0..slots.len()).filter(|&number| is_doubtful(&slots[number])).map(|number| number as u8).collect()
+}
+
+/// Frees these slots, whose blocks are from now on those of somebody who died. Under the lock, the heap being in order.
+/// Time: proportional to the heap.
+pub(crate) fn hold_for_dead(sections: &Sections, engine: &Placer, numbers: &[u8]) {
+    if !numbers.is_empty() {
+        let names: Vec<(u8, u8)> = numbers.iter().map(|&number| (number, FORGOTTEN_DEAD)).collect();
         relabel(sections, engine, &names);
-        doubtful.iter().for_each(|&number| slots[number].vacate());
+        numbers.iter().for_each(|&number| sections.slots()[usize::from(number)].vacate());
     }
 }
 

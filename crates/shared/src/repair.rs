@@ -70,10 +70,10 @@ impl SharedHeap {
             }
             return Err(Error::InUse { place: place.clone(), by });
         }
+        // In this namespace their numbers may be those of others.
+        let held_for_dead = if displaced { processes::doubtful(&mapping) } else { Vec::new() };
         let engine = rebuild(&mapping).map_err(beyond_repair)?;
-        if displaced {
-            processes::hold_the_doubtful_for_dead(&mapping, &engine);
-        }
+        processes::hold_for_dead(&mapping, &engine, &held_for_dead);
         let unset = unset_dangling(&mapping, &engine);
         if !processes::any_alive(&mapping) {
             seal::set(&mapping)?;

@@ -25,8 +25,8 @@ pub(crate) fn set(mapping: &Mapping) -> Result<(), Error> {
     let file = mapping.segment.file();
     let checksum = match file.status() {
         Err(FileError::Replaced) => {
-            let again = file.open_again(&mapping.path);
-            checksum_of(mapping, &again.map_err(|_| Error::refused(&mapping.place, 0, FileError::Replaced))?)?
+            let again = mapping.open_again().map_err(|_| Error::refused(&mapping.place, 0, FileError::Replaced))?;
+            checksum_of(mapping, &again)?
         }
         _ => checksum_of(mapping, file)?,
     };

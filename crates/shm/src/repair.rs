@@ -44,8 +44,8 @@ fn refuse_in_use(snapshot: &Snapshot, strangers: Strangers) -> Result<()> {
     }
     if let Some(doubt) = snapshot.doubt {
         bail!(
-            "{} was not closed by {}; whether a process uses it is unknown, because {doubt}; end what uses it, and when \
-             nothing does run repair --take-over",
+            "{} was not closed by {}; whether a process uses it is unknown, because {doubt}; end what uses it, and \
+             when nothing does run repair --take-over",
             snapshot.place,
             pids.join(", ")
         )
@@ -66,7 +66,8 @@ fn found(before: &Result<Snapshot, Error>, condition: Condition) -> String {
     let was_sound = before.as_ref().is_ok_and(|snapshot| snapshot.audit.is_ok());
     if let Ok(Snapshot { doubt: Some(doubt), .. }) = before {
         return format!(
-            "whether a process used it was unknown, because {doubt}; it was taken over, and all that can be was derived anew"
+            "whether a process used it was unknown, because {doubt}; it was taken over, and all that can be was \
+             derived anew"
         );
     }
     match condition {

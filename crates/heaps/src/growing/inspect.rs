@@ -24,8 +24,8 @@ impl<P: Policy> GrowingHeap<P> {
         self.region.frontier()
     }
 
-    /// Returns whether a block for `layout` behind all others would lie within the capacity: then only the system refuses
-    /// the request.
+    /// Returns whether a block for `layout` behind all others would lie within the capacity: then only the system
+    /// refuses the request.
     #[must_use]
     pub fn has_addresses_for(&self, layout: Layout) -> bool {
         self.end_with(layout).is_some_and(|end| end <= self.design.capacity)

@@ -148,7 +148,8 @@ impl<P: Policy> GrowingHeap<P> {
         let end = self.whole_steps(self.placement.engine.top() + 1);
         let reach = self.reach(end, self.short);
         let is_worth_it = end.checked_add(least).is_some_and(|enough| enough <= self.region.committed());
-        if !is_worth_it || !P::move_end(&mut self.placement.engine, reach.end) {
+        let before = self.placement.engine.heap_size();
+        if !is_worth_it || reach.end >= before || !P::move_end(&mut self.placement.engine, reach.end) {
             return 0;
         }
         // SAFETY: no block reaches above the top.
@@ -157,21 +158,23 @@ impl<P: Policy> GrowingHeap<P> {
             self.dirty.forget_from(end / page_size());
             // The heap reached further until now, so that the metadata is mapped and the marks cover it.
             P::set_limit(&mut self.placement.engine, reach);
+        } else {
+            P::move_end(&mut self.placement.engine, before);
         }
         bytes
     }
 
-    /// Takes back that the heap was [retracted](GrowingHeap::retract) from these lengths of the heap and of its memory, as
-    /// far as the system has the memory.
+    /// Takes back that the heap was [retracted](GrowingHeap::retract) from these lengths of the heap and of its memory,
+    /// if the system has the memory.
     pub(super) fn restore(&mut self, heap_size: usize, committed: usize) {
         if self.extend_exactly(self.region.committed(), committed, Short::AsBefore).is_ok() {
             P::move_end(&mut self.placement.engine, heap_size);
         }
     }
 
-    /// Returns whether the length of the wilderness, the free tail, decides where blocks go: under next, best, worst and
-    /// random fit, under buddies, and where blocks are appended behind it. Otherwise it is taken last, and extended by
-    /// what is missing.
+    /// Returns whether the length of the wilderness, the free tail, decides where blocks go: under next, best, worst
+    /// and random fit, under buddies, and where blocks are appended behind it. Otherwise it is taken last, and extended
+    /// by what is missing.
     #[must_use]
     pub fn weighs_wilderness(&self) -> bool {
         let is_taken_last = matches!(P::kind(self.design.choice), PolicyKind::First | PolicyKind::Good);

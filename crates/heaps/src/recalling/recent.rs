@@ -5,8 +5,8 @@ use core::ptr::NonNull;
 
 use heapwright_placement::Reuse;
 
-/// The most blocks that are remembered, a power of two: programs seldom nest temporary blocks deeper.
-const DEPTH: usize = 4;
+/// The most blocks that are remembered: programs seldom nest temporary blocks deeper.
+const DEPTH: u64 = 4;
 
 /// After so many placements without a repeat, most are not remembered: of `PERIOD` placements the first `TRIES` are.
 const TRIES: u32 = 64;
@@ -18,57 +18,67 @@ pub(super) struct Placed {
     pub(super) block: NonNull<u8>,
     pub(super) layout: Layout,
     pub(super) reuse: Reuse,
-    /// The size that the free names that is put off, if it names one.
-    pub(super) named: Option<usize>,
+    /// The layout that the free names that is put off, if it names one.
+    pub(super) named: Option<Layout>,
 }
+
+// SAFETY: the address is only compared and handed out; the heap that remembers it owns the memory there.
+unsafe impl Send for Placed {}
 
 /// The blocks that were placed last, in this order, with no other operation of the heap between two of them.
 ///
-/// The blocks from `first` to `live` are in use. Those from there to `end` were freed by the program, the last one first,
-/// and are still used blocks of the heap. So at any time the holes that the program knows of are those before the
-/// placement of the block at `live`. The three numbers never decrease by more than is known, and count modulo [`DEPTH`].
+/// Placements are numbered from 0. Those from `first` to `live` are of blocks in use. Those from there to `end` were
+/// freed by the program, the last one first, and are still used blocks of the heap. So at any time the holes that the
+/// program knows of are those before placement `live`.
+///
+/// Invariant: `first <= live <= end <= first + DEPTH`.
 pub(super) struct Recent {
-    placed: [Placed; DEPTH],
-    first: usize,
-    live: usize,
-    end: usize,
+    placed: [Placed; DEPTH as usize],
+    first: u64,
+    live: u64,
+    end: u64,
     /// Placements since the last free that was taken back.
     in_vain: u32,
 }
-
-// SAFETY: the addresses are only compared and handed out; the heap that remembers them owns the memory at them.
-unsafe impl Send for Placed {}
 
 impl Recent {
     pub(super) const fn new() -> Recent {
         let (block, layout) = (NonNull::dangling(), Layout::new::<()>());
         let none = Placed { block, layout, reuse: Reuse::NONE, named: None };
-        Recent { placed: [none; DEPTH], first: 0, live: 0, end: 0, in_vain: 0 }
+        Recent { placed: [none; DEPTH as usize], first: 0, live: 0, end: 0, in_vain: 0 }
+    }
+
+    #[inline(always)]
+    fn at(&mut self, number: u64) -> &mut Placed {
+        &mut self.placed[(number % DEPTH) as usize]
     }
 
     /// Takes back the free that was put off last, if it was that of a block for this request.
     #[inline(always)]
-    pub(super) fn take(&mut self, layout: Layout) -> Option<&Placed> {
-        let placed = &self.placed[self.live % DEPTH];
-        let is_same = self.live != self.end && placed.layout == layout;
-        if !is_same {
+    pub(super) fn take(&mut self, layout: Layout) -> Option<Placed> {
+        if self.live == self.end || self.at(self.live).layout != layout {
             return None;
         }
+        let placed = *self.at(self.live);
         self.live += 1;
         self.in_vain = 0;
         Some(placed)
     }
 
-    /// Puts off the free of a block, if it is the last one of those in use, and has the size that the free names.
+    /// Puts off the free of a block, if it is the last one of those in use. If the free names a layout, the block was
+    /// allocated for its size, and for its alignment or less.
     #[inline(always)]
-    pub(super) fn give(&mut self, block: NonNull<u8>, named: Option<usize>) -> bool {
-        let last = self.live.wrapping_sub(1);
-        let placed = &mut self.placed[last % DEPTH];
-        let is_last =
-            self.live != self.first && placed.block == block && named.is_none_or(|named| named == placed.layout.size());
+    pub(super) fn give(&mut self, block: NonNull<u8>, named: Option<Layout>) -> bool {
+        if self.live == self.first {
+            return false;
+        }
+        let placed = self.at(self.live - 1);
+        let Placed { layout, .. } = *placed;
+        let is_for = |named: Layout| named.size() == layout.size() && named.align() >= layout.align();
+        let is_last = placed.block == block && named.is_none_or(is_for);
         if is_last {
             placed.named = named;
-            self.live = last;
+            self.live -= 1;
         }
         is_last
     }
@@ -81,10 +91,11 @@ impl Recent {
 
     /// Removes and returns the next block whose free was put off.
     pub(super) fn next_put_off(&mut self) -> Option<Placed> {
-        self.has_put_off().then(|| {
-            self.end -= 1;
-            self.placed[self.end % DEPTH]
-        })
+        if !self.has_put_off() {
+            return None;
+        }
+        self.end -= 1;
+        Some(*self.at(self.end))
     }
 
     /// Counts a placement, and returns whether it is worth remembering: programs that free in no order pay little.
@@ -98,7 +109,7 @@ impl Recent {
     /// Remembers a block that was just placed; no free is put off.
     #[inline(always)]
     pub(super) fn note(&mut self, placed: Placed) {
-        self.placed[self.end % DEPTH] = placed;
+        *self.at(self.end) = placed;
         self.end += 1;
         self.live = self.end;
         self.first = self.first.max(self.end.saturating_sub(DEPTH));
