@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use heapwright_cached as cached;
 use heapwright_heaps::{Counters, CreateError, HoleStats, MappedHeap, PageReturns};
-use heapwright_os::{Refused, page_size};
+use heapwright_os::{MemoryLimit, Refused, page_size};
 
 use crate::exact::Exact;
 use crate::ruled::Ruled;
@@ -105,7 +105,10 @@ impl Heap {
         match self {
             Heap::Growing(heap) => {
                 let heap = heap.settled();
-                let retracted = if heap.weighs_wilderness() { 0 } else { heap.retract(page_size()) };
+                // Addresses matter where a limit counts them: otherwise blocks shall go where they would have gone.
+                let are_counted = MemoryLimit::of_this_process() != MemoryLimit::Elsewhere;
+                let retracts = are_counted || !heap.weighs_wilderness();
+                let retracted = if retracts { heap.retract(page_size()) } else { 0 };
                 retracted + heap.trim()
             }
             Heap::Mapped(_) => 0,
