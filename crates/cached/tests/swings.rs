@@ -1,5 +1,5 @@
-//! Memory of slabs that goes up and down is purged a few times, and retained from then on. A process of its own, because
-//! the test counts what is purged.
+//! Memory of slabs that goes up and down is purged a few times, and retained from then on. A process of its own,
+//! because the test counts what is purged.
 
 mod common;
 

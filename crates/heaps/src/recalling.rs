@@ -11,7 +11,7 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use heapwright_placement::{Counters, FreeError};
+use heapwright_placement::{Counters, FreeError, Reuse};
 
 use crate::growing::{GrowingHeap, OutOfMemory};
 use crate::policy::Policy;
@@ -62,6 +62,13 @@ impl<P: Policy> RecallingHeap<P> {
         &mut self.heap
     }
 
+    /// Returns the heap as it is, in which the blocks whose frees are put off are used.
+    #[inline(always)]
+    #[must_use]
+    pub const fn unsettled(&self) -> &GrowingHeap<P> {
+        &self.heap
+    }
+
     /// Does the frees that were put off.
     #[inline(always)]
     fn settle(&mut self) {
@@ -72,14 +79,11 @@ impl<P: Policy> RecallingHeap<P> {
 
     #[inline(never)]
     fn free_put_off(&mut self) {
-        while let Some(Placed { block, layout, named, .. }) = self.recent.next_put_off() {
+        while let Some(Placed { block, layout, is_freed_by_size, .. }) = self.recent.next_put_off() {
             // The block is live in the heap, and was allocated for this layout: its free cannot fail.
             // SAFETY: the program freed the block, and does not use it any more.
             let freed = unsafe {
-                match named {
-                    Some(_) => self.heap.deallocate(block, layout),
-                    None => self.heap.deallocate_unsized(block),
-                }
+                if is_freed_by_size { self.heap.deallocate(block, layout) } else { self.heap.deallocate_unsized(block) }
             };
             debug_assert!(freed.is_ok(), "a block whose free is put off is live in the heap");
         }
@@ -91,10 +95,10 @@ impl<P: Policy> RecallingHeap<P> {
     /// As [`GrowingHeap::allocate`].
     #[inline(always)]
     pub fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
-        if let Some(Placed { block, reuse, named, .. }) = self.recent.take(layout) {
-            let named = named.map(|named| self.heap.requests().raised(named.size()));
+        if let Some(Placed { block, reuse, is_freed_by_size, .. }) = self.recent.take(layout) {
+            let freed_as = is_freed_by_size.then(|| self.heap.requests().raised(layout.size()));
             if let Some(counters) = self.heap.counters_mut() {
-                counters.repeat(&reuse, named);
+                reuse.count_again(freed_as, counters);
             }
             return Ok(block);
         }
@@ -123,10 +127,10 @@ impl<P: Policy> RecallingHeap<P> {
         }
         let (before, cursor) = (self.counted(), self.heap.cursor());
         let placed = allocate(&mut self.heap, layout);
-        match self.counted().zip(before).and_then(|(after, before)| after.reuse_since(&before)) {
+        match before.zip(self.counted()).and_then(|(before, after)| Reuse::between(&before, &after)) {
             Some(reuse) if self.heap.cursor() == cursor => {
                 if let Ok(block) = placed {
-                    self.recent.note(Placed { block, layout, reuse, named: None });
+                    self.recent.note(Placed { block, layout, reuse, is_freed_by_size: false });
                 }
             }
             // The heap has another length than before, or the policy is at another place, or there was no room.
@@ -178,14 +182,6 @@ impl<P: Policy> RecallingHeap<P> {
         // SAFETY: if a live block starts at this address, the program does not use it any more, as this function
         // requires.
         unsafe { self.settled().deallocate_unsized(block) }
-    }
-
-    /// Returns the counters, in which blocks whose frees are put off are used; `None` when the heap was created without
-    /// statistics.
-    #[inline]
-    #[must_use]
-    pub fn unsettled_counters(&self) -> Option<Counters> {
-        self.heap.counters()
     }
 
     /// Returns the number of bytes in the block at `block`; `None` when no live block starts there.

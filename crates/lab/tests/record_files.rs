@@ -281,8 +281,8 @@ fn shown_events(errors: &str) -> &str {
     row.split_whitespace().nth(2).unwrap()
 }
 
-/// Returns a command that mounts a file system in a namespace of its own, runs the recorder's command with the arguments
-/// that are added, prints its exit code, and then runs `afterwards` in the shell.
+/// Returns a command that mounts a file system in a namespace of its own, runs the recorder's command with the
+/// arguments that are added, prints its exit code, and then runs `afterwards` in the shell.
 fn where_mounted(place: &Place, mount: &str, afterwards: &str) -> Command {
     let script = format!("mount {mount} || exit 77; \"$@\"; echo code $?; {afterwards}");
     let mut command = Command::new("unshare");

@@ -166,6 +166,19 @@ fn a_copy_of_a_segment_in_use_is_taken_over_on_request() {
     drop(user);
 }
 
+/// The numbers of a segment's processes may be those of others in the namespace of the one that takes it over.
+#[test]
+fn a_segment_of_another_namespace_is_taken_over_from_numbers_that_live_here() {
+    let (original, copy) = (Spot::at_rest("here", 3), Spot::new("elsewhere"));
+    let user = original.attach(|heap| heap.allocate(100).map(drop));
+    fs::copy(original.path(), copy.path()).unwrap();
+    copy.write(NAMESPACE, &77_u64.to_ne_bytes());
+    forget_announcements(&copy);
+    copy.run("repair", &["--take-over"]).says(0, &["its namespace of processes", "in order", "4 blocks"]);
+    assert_eq!(copy.listed().unwrap()["state"], "at rest");
+    drop(user);
+}
+
 /// Processes that announced themselves are known to be dead, in whichever namespace they were.
 #[test]
 fn a_segment_of_another_namespace_is_abandoned_when_its_processes_are_dead() {

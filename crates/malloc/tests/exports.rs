@@ -36,7 +36,8 @@ const WEAK: [&str; 9] = [
 /// `dlsym`, which `operator new` calls when there is no memory, while they hold no lock.
 const NEEDED: &str = "
     __errno_location _exit abort close dlopen dlsym environ __environ fcntl flock fstat ftruncate fwrite
-    dl_iterate_phdr getrlimit getrusage lseek madvise memcpy memmove memset memcmp bcmp mincore mmap mprotect mremap munmap
+    dl_iterate_phdr getrlimit getrusage lseek madvise memcpy memmove memset memcmp bcmp
+    mincore mmap mprotect mremap munmap
     open program_invocation_name __progname_full stat stat64 readlink
     pthread_key_create pthread_key_delete pthread_setspecific
     pthread_attr_init pthread_attr_setstacksize pthread_attr_setdetachstate pthread_attr_destroy pthread_create

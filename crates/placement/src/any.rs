@@ -261,7 +261,7 @@ impl<'m> AnyEngine<'m> {
         each!(self, engine => engine.cursor())
     }
 
-    /// Returns the counters, for a caller that [repeats](Counters::repeat) placements; `None` without statistics.
+    /// Returns the counters, as [`Fit::counters_mut`] does.
     #[inline(always)]
     pub fn counters_mut(&mut self) -> Option<&mut Counters> {
         each!(self, engine => engine.counters_mut())

@@ -78,15 +78,14 @@ impl<'m> Buddy<'m> {
         0
     }
 
-    /// Returns what the policy decides by besides the holes, as a number: the rover of next fit, the generator of
-    /// random fit. It is always the same under other policies.
+    /// Returns what the policy decides by besides the holes, as [`Fit::cursor`](crate::Fit::cursor) does.
     #[inline(always)]
     #[must_use]
     pub fn cursor(&self) -> u64 {
         self.heap.state.cursor
     }
 
-    /// Returns the counters, for a caller that [repeats](Counters::repeat) placements; `None` without statistics.
+    /// Returns the counters, as [`Fit::counters_mut`](crate::Fit::counters_mut) does.
     #[inline(always)]
     pub fn counters_mut(&mut self) -> Option<&mut Counters> {
         self.heap.counters_mut()

@@ -67,33 +67,6 @@ impl Counters {
         (self.live != 0).then(|| 1.0 - requested as f64 / self.live as f64)
     }
 
-    /// Returns what the one placement counted that was made since the counters were `before`; `None` when nothing was
-    /// placed, or the heap has another length now.
-    #[inline(always)]
-    #[must_use]
-    pub fn reuse_since(&self, before: &Counters) -> Option<Reuse> {
-        (self.reuses != before.reuses && self.heap_size == before.heap_size).then(|| Reuse {
-            requested: self.requested - before.requested,
-            rounded: self.rounded - before.rounded,
-            splits: self.splits - before.splits,
-        })
-    }
-
-    /// Counts a free of a block, which named its size of so many bytes or did not, and the same [placement
-    /// again](Counters::reuse_since): for a caller that makes neither, since the heap would be as it is.
-    #[inline(always)]
-    pub fn repeat(&mut self, reuse: &Reuse, named: Option<usize>) {
-        self.frees += 1;
-        self.unsized_frees += u64::from(named.is_none());
-        self.released += named.unwrap_or(0) as u64;
-        self.coalesces += reuse.splits;
-        self.mallocs += 1;
-        self.reuses += 1;
-        self.splits += reuse.splits;
-        self.requested += reuse.requested;
-        self.rounded += reuse.rounded;
-    }
-
     /// Returns peak live bytes over peak heap size; `None` for a heap that never contained a block.
     #[must_use]
     pub fn utilisation(&self) -> Option<f64> {
@@ -112,6 +85,33 @@ pub struct Reuse {
 impl Reuse {
     /// Nothing counted.
     pub const NONE: Reuse = Reuse { requested: 0, rounded: 0, splits: 0 };
+
+    /// Returns what the one placement counted that was made between two states of the counters; `None` when nothing was
+    /// placed, or the heap has another length than before.
+    #[inline(always)]
+    #[must_use]
+    pub fn between(before: &Counters, after: &Counters) -> Option<Reuse> {
+        (after.reuses != before.reuses && after.heap_size == before.heap_size).then(|| Reuse {
+            requested: after.requested - before.requested,
+            rounded: after.rounded - before.rounded,
+            splits: after.splits - before.splits,
+        })
+    }
+
+    /// Counts a free of the block, and the same placement again, for a caller that makes neither because the heap would
+    /// be the same afterwards. `freed_as` is the size in bytes that the free names, if it names one.
+    #[inline(always)]
+    pub fn count_again(&self, freed_as: Option<usize>, counters: &mut Counters) {
+        counters.frees += 1;
+        counters.unsized_frees += u64::from(freed_as.is_none());
+        counters.released += freed_as.unwrap_or(0) as u64;
+        counters.coalesces += self.splits;
+        counters.mallocs += 1;
+        counters.reuses += 1;
+        counters.splits += self.splits;
+        counters.requested += self.requested;
+        counters.rounded += self.rounded;
+    }
 }
 
 /// The sizes of the holes of a heap at one moment, in bytes.

@@ -98,7 +98,8 @@ impl<'m, P: Choose> Fit<'m, P> {
         self.heap.state.cursor
     }
 
-    /// Returns the counters, for a caller that [repeats](Counters::repeat) placements; `None` without statistics.
+    /// Returns the counters, for a caller that [counts](crate::Reuse::count_again) what it did not do; `None` without
+    /// statistics.
     #[inline(always)]
     pub fn counters_mut(&mut self) -> Option<&mut Counters> {
         self.heap.counters_mut()

@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use heapwright_heaps::{
-    Chosen, CreateError, FreeError, GrowingHeap, OutOfMemory, PolicyKind, RecallingHeap, Requests, ResizeError,
+    Chosen, CreateError, FreeError, GrowingHeap, OutOfMemory, PolicyKind, RecallingHeap, ResizeError,
 };
 use heapwright_rules::{RuleSet, Rules};
 
@@ -14,9 +14,6 @@ const MOST_BYTES: usize = if usize::BITS == 64 { (8u64 << 40) as usize } else { 
 /// The heap, and its rules.
 pub(crate) struct Ruled {
     heap: RecallingHeap<Chosen>,
-    policy: PolicyKind,
-    rules: Rules,
-    requests: Requests,
     /// The most bytes of blocks, used and free, without their headers, behind any request; 0 where blocks have none.
     most_payload: u64,
 }
@@ -39,7 +36,7 @@ impl Ruled {
             ..Default::default()
         };
         let heap = RecallingHeap::new(GrowingHeap::within(policy, &settings)?);
-        Ok(Ruled { heap, policy, rules: rules.rules, requests, most_payload: 0 })
+        Ok(Ruled { heap, most_payload: 0 })
     }
 
     #[inline(always)]
@@ -57,15 +54,15 @@ impl Ruled {
 
     /// Returns whether a request of 0 bytes gets no block, which is no failure.
     pub(crate) fn denies_zero(&self) -> bool {
-        self.requests.bytes(0).is_none()
+        self.heap.unsettled().requests().bytes(0).is_none()
     }
 
     /// Where frees are put off, the heap is as it was after an earlier placement, or has more blocks and headers.
     #[inline(always)]
     fn observe_payload(&mut self) {
-        let header = self.rules.header;
+        let header = self.heap.unsettled().rules().header;
         if header != 0
-            && let Some(counters) = self.heap.unsettled_counters()
+            && let Some(counters) = self.heap.unsettled().counters()
         {
             let headers = counters.blocks * u64::from(header);
             self.most_payload = self.most_payload.max(counters.heap_size - headers);
@@ -74,16 +71,17 @@ impl Ruled {
 
     /// Returns the most bytes of blocks, used and free, without their headers; `None` where blocks have no headers.
     pub(crate) fn most_payload(&self) -> Option<u64> {
-        (self.rules.header != 0).then_some(self.most_payload)
+        (self.heap.unsettled().rules().header != 0).then_some(self.most_payload)
     }
 
     /// Returns the most usable bytes of a block that is allocated for `layout`: the policies cut off what exceeds it by
     /// the least remainder, except the buddies, whose blocks are powers of two.
     pub(crate) fn longest_for(&self, layout: Layout) -> usize {
-        let Rules { granule, header, min_remainder, .. } = self.rules;
+        let heap = self.heap.unsettled();
+        let Rules { granule, header, min_remainder, .. } = *heap.rules();
         let [granule, header, min_remainder] = [granule, header, min_remainder].map(|bytes| bytes as usize);
-        let bytes = self.requests.raised(layout.size()).max(1);
-        if self.policy == PolicyKind::Buddy {
+        let bytes = heap.requests().raised(layout.size()).max(1);
+        if heap.policy() == PolicyKind::Buddy {
             let whole = (bytes + header).max(layout.align()).max(granule);
             return whole.checked_next_power_of_two().unwrap_or(usize::MAX);
         }

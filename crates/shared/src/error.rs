@@ -273,8 +273,8 @@ impl fmt::Display for Error {
             ),
             E::HolderUnknown { place: None, holder, why } => write!(
                 f,
-                "process {holder} holds the mutex; whether it lives is unknown, because {why}; end it: whoever locks the \
-                 mutex then is told that a holder died"
+                "process {holder} holds the mutex; whether it lives is unknown, because {why}; end it: the next lock \
+                 succeeds, and reports that a holder died"
             ),
             E::HolderUnknown { place: Some(place), holder, why } => write!(
                 f,

@@ -143,20 +143,26 @@ pub(crate) fn one_alive(sections: &Sections) -> Option<u32> {
     alive.map(|slot| slot.identity().pid)
 }
 
-/// Returns why it is not certain of a process that has not left whether it lives, in words that follow "because"; `None`
-/// if it is certain of all.
+/// Returns the processes that have not closed the segment, dead or alive, with the numbers of their slots.
+fn not_left(sections: &Sections) -> impl Iterator<Item = (u8, Identity)> {
+    let numbered = sections.slots().iter().enumerate();
+    let attached = numbered.filter(|(_, slot)| slot.state.load(Relaxed) & STATE == ATTACHED);
+    attached.map(|(number, slot)| (number as u8, slot.identity()))
+}
+
+/// Returns why it is not certain of a process that has not closed the segment whether it lives, in words that follow
+/// "because"; `None` if it is certain of all.
 pub(crate) fn doubt(sections: &Sections) -> Option<&'static str> {
     let deaths = sections.deaths();
-    let mut attached = sections.slots().iter().filter(|slot| slot.state.load(Relaxed) & STATE == ATTACHED);
-    attached.find_map(|slot| deaths.doubt_about(slot.identity()))
+    not_left(sections).find_map(|(_, process)| deaths.doubt_about(process))
 }
 
 /// Whether it is certain of a process that has not left, or of the lock's holder, that it lives.
 pub(crate) fn is_any_certain(sections: &Sections) -> bool {
     let deaths = sections.deaths();
     let lives = |process| deaths.doubt_about(process).is_none() && deaths.life_of(process) == Life::Alive;
-    let attached = sections.slots().iter().filter(|slot| slot.state.load(Relaxed) & STATE == ATTACHED);
-    attached.map(ProcessSlot::identity).chain(sections.header().lock.holder()).any(lives)
+    let attached = not_left(sections).map(|(_, process)| process);
+    attached.chain(sections.header().lock.holder()).any(lives)
 }
 
 /// Verifies that no slot counts fewer blocks than name it. Time: proportional to the heap.
@@ -188,17 +194,16 @@ pub(crate) fn count_anew(sections: &Sections, engine: &Placer) {
     }
 }
 
-/// Returns the numbers of the slots of processes that have not left, and of which it is not certain whether they live.
+/// Returns the numbers of the slots of processes that have not closed the segment, and of which it is not certain
+/// whether they live.
 pub(crate) fn doubtful(sections: &Sections) -> Vec<u8> {
-    let (slots, deaths) = (sections.slots(), sections.deaths());
-    let is_doubtful = |slot: &ProcessSlot| {
-        slot.state.load(Relaxed) & STATE == ATTACHED && deaths.doubt_about(slot.identity()).is_some()
-    };
-    (0..slots.len()).filter(|&number| is_doubtful(&slots[number])).map(|number| number as u8).collect()
+    let deaths = sections.deaths();
+    let doubtful = not_left(sections).filter(|&(_, process)| deaths.doubt_about(process).is_some());
+    doubtful.map(|(number, _)| number).collect()
 }
 
-/// Frees these slots, whose blocks are from now on those of somebody who died. Under the lock, the heap being in order.
-/// Time: proportional to the heap.
+/// Frees these slots. Their blocks become blocks of a dead process whose number is not known. Called with the lock
+/// held, when the heap is in order. Time: proportional to the heap.
 pub(crate) fn hold_for_dead(sections: &Sections, engine: &Placer, numbers: &[u8]) {
     if !numbers.is_empty() {
         let names: Vec<(u8, u8)> = numbers.iter().map(|&number| (number, FORGOTTEN_DEAD)).collect();

@@ -3,6 +3,8 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::{Spot, fork, growing, kill, of, reap};
@@ -287,4 +289,28 @@ fn a_program_that_left_its_directory_leaves_a_sealed_segment() {
     assert_eq!(reap(child), 0);
     let place = Place::new(folder.path().join("segment")).unwrap();
     assert_eq!(Snapshot::read(&place).unwrap().condition, Condition::AtRest);
+}
+
+/// The program can use the directory in which it works, but cannot reach it from the root directory.
+#[test]
+fn a_program_in_a_directory_that_cannot_be_reached_leaves_a_sealed_segment() {
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("inner");
+    fs::create_dir(&inner).unwrap();
+    let allow = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    allow(&inner, 0o777);
+    let child = fork(|| {
+        std::env::set_current_dir(&inner).unwrap();
+        allow(folder.path(), 0);
+        // SAFETY: root may search every directory, so that the child becomes another user; others cannot, and need not.
+        unsafe { libc::setuid(65_534) };
+        let heap = SharedHeap::create(&Place::new("./segment").unwrap(), &Settings::default()).unwrap();
+        // SAFETY: the child uses none of them but the heap's.
+        unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
+        heap.allocate(100).unwrap();
+        heap.close().is_ok()
+    });
+    let code = reap(child);
+    allow(folder.path(), 0o700);
+    assert_eq!(code, 0);
 }

@@ -57,29 +57,26 @@ fn refuse_in_use(snapshot: &Snapshot, strangers: Strangers) -> Result<()> {
     )
 }
 
-/// Whether the segment could not even be read because of processes of which it is unknown whether they live.
-fn is_a_strangers(before: &Result<Snapshot, Error>) -> bool {
-    matches!(before, Err(Error::OtherNamespace { .. } | Error::HolderUnknown { .. }))
-}
-
 fn found(before: &Result<Snapshot, Error>, condition: Condition) -> String {
-    let was_sound = before.as_ref().is_ok_and(|snapshot| snapshot.audit.is_ok());
-    if let Ok(Snapshot { doubt: Some(doubt), .. }) = before {
-        return format!(
+    match before {
+        Ok(Snapshot { doubt: Some(doubt), .. }) => format!(
             "whether a process used it was unknown, because {doubt}; it was taken over, and all that can be was \
              derived anew"
-        );
-    }
-    match condition {
-        _ if is_a_strangers(before) => {
+        ),
+        Err(Error::OtherNamespace { .. } | Error::HolderUnknown { .. }) => {
             "it came from another namespace of processes, and is of this one now; all that can be was derived anew"
                 .into()
         }
-        _ if !was_sound => {
-            "it was damaged: what it says of blocks was believed as far as it can be true, all else derived \
-                            anew; what blocks contain was not looked at"
-                .into()
-        }
+        Ok(Snapshot { audit: Ok(()), .. }) => done(condition),
+        _ => "it was damaged: what it says of blocks was believed as far as it can be true, all else derived \
+              anew; what blocks contain was not looked at"
+            .into(),
+    }
+}
+
+/// Returns what was done to a segment without damage.
+fn done(condition: Condition) -> String {
+    match condition {
         Condition::Interrupted { by } => {
             format!("process {by} died in an operation, which was completed or undone; all else was derived anew")
         }

@@ -8,7 +8,7 @@ use heapwright_placement::Reuse;
 /// The most blocks that are remembered: programs seldom nest temporary blocks deeper.
 const DEPTH: u64 = 4;
 
-/// After so many placements without a repeat, most are not remembered: of `PERIOD` placements the first `TRIES` are.
+/// After `TRIES` placements without a repeat, only the first `TRIES` of each `PERIOD` placements are remembered.
 const TRIES: u32 = 64;
 const PERIOD: u32 = 1024;
 
@@ -18,8 +18,8 @@ pub(super) struct Placed {
     pub(super) block: NonNull<u8>,
     pub(super) layout: Layout,
     pub(super) reuse: Reuse,
-    /// The layout that the free names that is put off, if it names one.
-    pub(super) named: Option<Layout>,
+    /// Whether the free that is put off names the block's size.
+    pub(super) is_freed_by_size: bool,
 }
 
 // SAFETY: the address is only compared and handed out; the heap that remembers it owns the memory there.
@@ -44,7 +44,7 @@ pub(super) struct Recent {
 impl Recent {
     pub(super) const fn new() -> Recent {
         let (block, layout) = (NonNull::dangling(), Layout::new::<()>());
-        let none = Placed { block, layout, reuse: Reuse::NONE, named: None };
+        let none = Placed { block, layout, reuse: Reuse::NONE, is_freed_by_size: false };
         Recent { placed: [none; DEPTH as usize], first: 0, live: 0, end: 0, in_vain: 0 }
     }
 
@@ -77,7 +77,7 @@ impl Recent {
         let is_for = |named: Layout| named.size() == layout.size() && named.align() >= layout.align();
         let is_last = placed.block == block && named.is_none_or(is_for);
         if is_last {
-            placed.named = named;
+            placed.is_freed_by_size = named.is_some();
             self.live -= 1;
         }
         is_last

@@ -21,8 +21,8 @@ const LONGEST: u64 = 4 * SOON;
 
 /// The refaults of a process. Times are in nanoseconds, by the same clock.
 ///
-/// More is retained after a refault, for some time. If what is purged then is needed again soon, that was too early, and
-/// the time is twice as long from then on. A purge that was right makes it short again.
+/// More is retained after a refault, for some time. If what is purged then is needed again soon, that was too early,
+/// and the time is twice as long from then on. A purge that was right makes it short again.
 ///
 /// Invariant: `hold` is from [`SOON`] to [`LONGEST`].
 pub(super) struct Refaults {
