@@ -46,7 +46,7 @@ enum Command {
     /// The slow checks, all or those named: kills, races, interpreters, fuzzing, soak; hours (.ci/nightly)
     #[command(disable_help_flag = true)]
     Nightly(Arguments),
-    /// Licences, duplicates and sources of dependencies; the oldest supported Rust (.ci/checks/dependencies)
+    /// Licences, duplicates and sources of dependencies; the oldest supported Rust (.ci/dependencies)
     #[command(disable_help_flag = true)]
     Dependencies(Arguments),
     /// The invariants of ARCHITECTURE.md that a search of the sources can check (.ci/house)
@@ -116,7 +116,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Truth(arguments) => truth::run(arguments),
         Command::Ci(arguments) => execute(".ci/run", arguments),
         Command::Nightly(arguments) => execute(".ci/nightly", arguments),
-        Command::Dependencies(arguments) => execute(".ci/checks/dependencies", arguments),
+        Command::Dependencies(arguments) => execute(".ci/dependencies", arguments),
         Command::House(arguments) => execute(".ci/house", arguments),
         Command::Kills(arguments) => execute(".ci/kills", arguments),
         Command::Soak(arguments) => execute(".ci/soak", arguments),
