@@ -8,6 +8,7 @@
 //! Stepping needs x86-64: on other processors a stop between the two halves of an atomic operation makes it begin
 //! again, for ever, and breakpoints are other instructions.
 
+mod apart;
 mod census;
 mod child;
 mod corruption;
@@ -30,16 +31,18 @@ mod witness;
 mod worker;
 
 use std::fmt::Display;
+use std::process::ExitCode;
 
-fn main() {
+fn main() -> ExitCode {
     if cfg!(not(target_arch = "x86_64")) {
         println!("kills at single instructions need x86-64: nothing is tested here");
-        return;
+        return ExitCode::SUCCESS;
     }
-    let mut arguments = libtest_mimic::Arguments::from_args();
-    // Processes are forked and traced by the thread that made them: there must be only one.
-    arguments.test_threads = Some(1);
-    libtest_mimic::run(&arguments, trials::all()).exit();
+    if let Some(ended) = apart::serve(trials::all()) {
+        return ended;
+    }
+    let arguments = libtest_mimic::Arguments::from_args();
+    libtest_mimic::run(&arguments, trials::all().into_iter().map(apart::trial).collect()).exit_code()
 }
 
 /// Says of an error what was being done.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use heapwright_shared::{Place, PolicyKind, SharedHeap, SmallBlocks};
-use libtest_mimic::{Failed, Trial as Test};
+use libtest_mimic::Failed;
 
 use crate::corruption::{Damage, Rest, Specimen};
 use crate::creation::Creation;
@@ -29,66 +29,88 @@ const RECOVERED_STATES: usize = 2;
 /// In the short form, one operation of so many is stepped through; which, is drawn in each run.
 const SHORT_SHARE: usize = 8;
 
-type Outcome = Result<(), Failed>;
+pub type Outcome = Result<(), Failed>;
+
+/// A test, which is done in a process that has a single thread.
+pub struct Test {
+    pub name: String,
+    /// Whether it is part of the full form only.
+    pub is_full: bool,
+    pub processors: Processors,
+    pub work: Box<dyn FnOnce() -> Outcome + Send>,
+}
+
+/// What a test needs of the machine.
+#[derive(Clone, Copy)]
+pub enum Processors {
+    /// Others may run meanwhile.
+    Some,
+    /// It measures times: nothing else may run.
+    All,
+}
+
+impl Test {
+    fn of(name: impl Into<String>, work: impl FnOnce() -> Outcome + Send + 'static) -> Test {
+        Test { name: name.into(), is_full: false, processors: Processors::Some, work: Box::new(work) }
+    }
+}
 
 /// All tests.
 pub fn all() -> Vec<Test> {
     let short = SHORT.into_iter().flat_map(short_form);
-    let full = PolicyKind::ALL.into_iter().flat_map(full_form).map(|trial| trial.with_ignored_flag(true));
-    let toy = Test::test("the toy: its record is needed, and enough", toy);
-    let made = Test::test("each operation can be done under each policy", every_operation_can_be_done);
+    let full = PolicyKind::ALL.into_iter().flat_map(full_form).map(|test| Test { is_full: true, ..test });
+    let toy = Test::of("the toy: its record is needed, and enough", toy);
+    let made = Test::of("each operation can be done under each policy", every_operation_can_be_done);
     [toy, made].into_iter().chain(short).chain(short_form_with_slabs(PolicyKind::Best)).chain(full).collect()
 }
 
 fn short_form(policy: PolicyKind) -> Vec<Test> {
     let named = |what: &str| format!("{}: {what}", policy.name());
     vec![
-        Test::test(named("states of one operation in eight"), move || some_operations(policy, SCENARIOS)),
-        Test::test(named("states of creating, opening first and closing last"), move || alone(policy, SHORT_STRIDES)),
-        Test::test(named("killed recoverers"), move || killed_recoverers(policy, RECOVERED_STATES)),
-        Test::test(named("without the record the steps do break"), move || erased_record(policy)),
-        Test::test(named("100 kills at random"), move || random_kills(policy, SmallBlocks::Placed, 100)),
-        Test::test(named("200 kills at random across namespaces"), move || random_kills_across_namespaces(policy, 200)),
-        Test::test(named("each byte damaged"), move || each_byte(policy, SmallBlocks::Placed)),
-        Test::test(named("1,000 random damages"), move || random_damage(policy, SmallBlocks::Placed, 1000)),
+        Test::of(named("states of one operation in eight"), move || some_operations(policy, SCENARIOS)),
+        Test::of(named("states of creating, opening first and closing last"), move || alone(policy, SHORT_STRIDES)),
+        Test::of(named("killed recoverers"), move || killed_recoverers(policy, RECOVERED_STATES)),
+        Test::of(named("without the record the steps do break"), move || erased_record(policy)),
+        Test::of(named("100 kills at random"), move || random_kills(policy, SmallBlocks::Placed, 100)),
+        Test::of(named("200 kills at random across namespaces"), move || random_kills_across_namespaces(policy, 200)),
+        Test::of(named("each byte damaged"), move || each_byte(policy, SmallBlocks::Placed)),
+        Test::of(named("1,000 random damages"), move || random_damage(policy, SmallBlocks::Placed, 1000)),
     ]
 }
 
 fn short_form_with_slabs(policy: PolicyKind) -> Vec<Test> {
     let named = |what: &str| format!("with slabs, {}: {what}", policy.name());
     vec![
-        Test::test(named("states of one operation in eight"), move || some_operations(policy, SLAB_SCENARIOS)),
-        Test::test(named("every state of the operations on words"), move || every_state_of_words(policy)),
-        Test::test(named("100 kills at random"), move || random_kills(policy, SmallBlocks::Slabs, 100)),
-        Test::test(named("1,000 random damages"), move || random_damage(policy, SmallBlocks::Slabs, 1000)),
+        Test::of(named("states of one operation in eight"), move || some_operations(policy, SLAB_SCENARIOS)),
+        Test::of(named("every state of the operations on words"), move || every_state_of_words(policy)),
+        Test::of(named("100 kills at random"), move || random_kills(policy, SmallBlocks::Slabs, 100)),
+        Test::of(named("1,000 random damages"), move || random_damage(policy, SmallBlocks::Slabs, 1000)),
     ]
 }
 
 fn full_form(policy: PolicyKind) -> Vec<Test> {
     let named = |what: &str| format!("full, {}: {what}", policy.name());
     vec![
-        Test::test(named("a kill at every instruction of every operation"), move || {
+        Test::of(named("a kill at every instruction of every operation"), move || {
             operations(policy, SCENARIOS, FULL_STRIDES)
         }),
-        Test::test(named("a kill at every instruction of creating, opening first and closing last"), move || {
+        Test::of(named("a kill at every instruction of creating, opening first and closing last"), move || {
             alone(policy, FULL_STRIDES)
         }),
-        Test::test(named("killed recoverers of every state"), move || killed_recoverers(policy, usize::MAX)),
-        Test::test(named("10,000 kills at random"), move || random_kills(policy, SmallBlocks::Placed, 10_000)),
-        Test::test(named("10,000 kills at random across namespaces"), move || {
+        Test::of(named("killed recoverers of every state"), move || killed_recoverers(policy, usize::MAX)),
+        Test::of(named("10,000 kills at random"), move || random_kills(policy, SmallBlocks::Placed, 10_000)),
+        Test::of(named("10,000 kills at random across namespaces"), move || {
             random_kills_across_namespaces(policy, 10_000)
         }),
-        Test::test(named("each byte damaged"), move || each_byte(policy, SmallBlocks::Placed)),
-        Test::test(named("100,000 random damages"), move || random_damage(policy, SmallBlocks::Placed, 100_000)),
+        Test::of(named("each byte damaged"), move || each_byte(policy, SmallBlocks::Placed)),
+        Test::of(named("100,000 random damages"), move || random_damage(policy, SmallBlocks::Placed, 100_000)),
         with_slabs_at_instructions(policy),
-        Test::test(named("with slabs, 10,000 kills at random"), move || {
-            random_kills(policy, SmallBlocks::Slabs, 10_000)
-        }),
-        Test::test(named("with slabs, each byte damaged"), move || each_byte(policy, SmallBlocks::Slabs)),
-        Test::test(named("with slabs, 100,000 random damages"), move || {
+        Test::of(named("with slabs, 10,000 kills at random"), move || random_kills(policy, SmallBlocks::Slabs, 10_000)),
+        Test::of(named("with slabs, each byte damaged"), move || each_byte(policy, SmallBlocks::Slabs)),
+        Test::of(named("with slabs, 100,000 random damages"), move || {
             random_damage(policy, SmallBlocks::Slabs, 100_000)
         }),
-        Test::test(named("recovery time"), move || recovery_time(policy)),
+        Test { processors: Processors::All, ..Test::of(named("recovery time"), move || recovery_time(policy)) },
     ]
 }
 
@@ -98,7 +120,7 @@ fn with_slabs_at_instructions(policy: PolicyKind) -> Test {
         _ => ("every 20th instruction, every state judged,", THIN_STRIDES),
     };
     let name = format!("full, {}: with slabs, a kill at {often} of every operation", policy.name());
-    Test::test(name, move || operations(policy, SLAB_SCENARIOS, strides))
+    Test::of(name, move || operations(policy, SLAB_SCENARIOS, strides))
 }
 
 fn place(what: &str) -> Result<Place, String> {
