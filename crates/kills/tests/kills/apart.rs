@@ -4,7 +4,7 @@
 //! two waits for the other.
 
 use std::env::{current_exe, var};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Output};
 use std::sync::{PoisonError, RwLock};
 
 use libtest_mimic::Trial;
@@ -40,19 +40,22 @@ pub fn trial(test: Test) -> Trial {
 }
 
 fn run(name: &str, processors: Processors) -> Outcome {
-    let status = || {
-        let program = current_exe().map_err(|error| format!("this program: {error}"))?;
-        Command::new(&program).env(NAME, name).status().map_err(|error| format!("{}: {error}", program.display()))
-    };
-    let status = match processors {
+    let Output { status, stdout, stderr } = match processors {
         Processors::Some => {
             let _shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
-            status()?
+            output_of(name)?
         }
         Processors::All => {
             let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
-            status()?
+            output_of(name)?
         }
     };
+    // What a test says stays together.
+    println!("{name}\n{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     if status.success() { Ok(()) } else { Err(format!("its process ended with {status}").into()) }
+}
+
+fn output_of(name: &str) -> Result<Output, String> {
+    let program = current_exe().map_err(|error| format!("this program: {error}"))?;
+    Command::new(&program).env(NAME, name).output().map_err(|error| format!("{}: {error}", program.display()))
 }

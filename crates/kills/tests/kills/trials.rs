@@ -68,8 +68,12 @@ fn short_form(policy: PolicyKind) -> Vec<Test> {
     let named = |what: &str| format!("{}: {what}", policy.name());
     vec![
         Test::of(named("states of one operation in eight"), move || some_operations(policy, SCENARIOS)),
-        Test::of(named("states of creating, opening first and closing last"), move || alone(policy, SHORT_STRIDES)),
-        Test::of(named("killed recoverers"), move || killed_recoverers(policy, RECOVERED_STATES)),
+        Test::of(named("states of creating, and of one operation of those that open first or close last"), move || {
+            alone(policy, &[drawn(&opening_or_closing())], SHORT_STRIDES)
+        }),
+        Test::of(named("killed recoverers of one operation"), move || {
+            killed_recoverers(policy, &[drawn(&thorough())], RECOVERED_STATES)
+        }),
         Test::of(named("without the record the steps do break"), move || erased_record(policy)),
         Test::of(named("100 kills at random"), move || random_kills(policy, SmallBlocks::Placed, 100)),
         Test::of(named("200 kills at random across namespaces"), move || random_kills_across_namespaces(policy, 200)),
@@ -95,9 +99,9 @@ fn full_form(policy: PolicyKind) -> Vec<Test> {
             operations(policy, SCENARIOS, FULL_STRIDES)
         }),
         Test::of(named("a kill at every instruction of creating, opening first and closing last"), move || {
-            alone(policy, FULL_STRIDES)
+            alone(policy, &opening_or_closing(), FULL_STRIDES)
         }),
-        Test::of(named("killed recoverers of every state"), move || killed_recoverers(policy, usize::MAX)),
+        Test::of(named("killed recoverers of every state"), move || killed_recoverers(policy, &thorough(), usize::MAX)),
         Test::of(named("10,000 kills at random"), move || random_kills(policy, SmallBlocks::Placed, 10_000)),
         Test::of(named("10,000 kills at random across namespaces"), move || {
             random_kills_across_namespaces(policy, 10_000)
@@ -158,16 +162,15 @@ fn made(scenario: Scenario, policy: PolicyKind) -> Result<HeapOperation, String>
     HeapOperation::new(scenario, policy, place("heap")?).map_err(of_it)
 }
 
-/// Does `test` with every chosen operation under `policy` and tells what it took.
+/// Does `test` with each of the operations under `policy` and tells what it took.
 fn each_operation(
     policy: PolicyKind,
     scenarios: &[Scenario],
-    chosen: impl Fn(&Scenario) -> bool,
     test: impl Fn(&HeapOperation) -> Result<Findings, String>,
 ) -> Outcome {
     let start = Instant::now();
     let mut all = Findings::default();
-    for scenario in scenarios.iter().filter(|scenario| chosen(scenario)) {
+    for scenario in scenarios {
         let operation = made(*scenario, policy)?;
         all.add(test(&operation).map_err(|error| format!("{}: {error}", operation.name()))?);
     }
@@ -206,7 +209,7 @@ fn every_state_alone(subject: &impl Subject, strides: Strides) -> Result<Finding
 }
 
 fn operations(policy: PolicyKind, scenarios: &[Scenario], strides: Strides) -> Outcome {
-    each_operation(policy, scenarios, |_| true, |operation| every_state(operation, strides))
+    each_operation(policy, scenarios, |operation| every_state(operation, strides))
 }
 
 /// A sample of the operations: every eighth from one that is drawn.
@@ -219,48 +222,58 @@ fn some_operations(policy: PolicyKind, scenarios: &[Scenario]) -> Outcome {
 
 /// All operations on a word and on blocks of slabs, whose commits are not the engine's.
 fn every_state_of_words(policy: PolicyKind) -> Outcome {
-    each_operation(
-        policy,
-        SLAB_SCENARIOS,
-        |scenario| scenario.action.linked().is_some(),
-        |operation| every_state(operation, WORD_STRIDES),
-    )
+    let on_words = |scenario: &&Scenario| scenario.action.linked().is_some();
+    let scenarios: Vec<Scenario> = SLAB_SCENARIOS.iter().filter(on_words).copied().collect();
+    operations(policy, &scenarios, WORD_STRIDES)
 }
 
-/// The first to open breaks the seal, the last to close sets it, and whoever creates is alone.
-fn alone(policy: PolicyKind, strides: Strides) -> Outcome {
+/// Returns one of the operations, and says which.
+fn drawn(scenarios: &[Scenario]) -> Scenario {
+    let scenario = scenarios[fastrand::usize(..scenarios.len())];
+    println!("\"{}\"", scenario.name);
+    scenario
+}
+
+/// The first to open breaks the seal, the last to close sets it.
+fn opening_or_closing() -> Vec<Scenario> {
+    let seals = |scenario: &&Scenario| matches!(scenario.action, Action::Open | Action::Close | Action::Repair);
+    SCENARIOS.iter().filter(seals).copied().collect()
+}
+
+/// Whoever creates is alone, and whoever does one of these operations.
+fn alone(policy: PolicyKind, scenarios: &[Scenario], strides: Strides) -> Outcome {
     every_state_alone(&Creation::new(policy, place("creation")?), strides)?.verdict()?;
-    let seals = |scenario: &Scenario| matches!(scenario.action, Action::Open | Action::Close | Action::Repair);
-    each_operation(policy, SCENARIOS, seals, |operation| every_state_alone(operation, strides))
+    each_operation(policy, scenarios, |operation| every_state_alone(operation, strides))
 }
 
 /// Operations that take most apart, or put most together, under any policy.
-const THOROUGH: [&str; 4] =
-    ["allocate in an empty heap", "allocate a part of a hole", "free the only block", "free between holes"];
+fn thorough() -> Vec<Scenario> {
+    chosen(&["allocate in an empty heap", "allocate a part of a hole", "free the only block", "free between holes"])
+}
 
-fn killed_recoverers(policy: PolicyKind, sample: usize) -> Outcome {
-    each_operation(
-        policy,
-        SCENARIOS,
-        |scenario| THOROUGH.contains(&scenario.name),
-        |operation| {
-            let trial = Trial::prepare(operation, Survivor::Newcomer)?;
-            let mut findings = trial.kill_the_recoverer(Survivor::Attached, sample)?;
-            findings.add(trial.kill_the_recoverer(Survivor::Newcomer, sample.div_ceil(2))?);
-            Ok(findings)
-        },
-    )
+fn chosen(names: &[&str]) -> Vec<Scenario> {
+    SCENARIOS.iter().filter(|scenario| names.contains(&scenario.name)).copied().collect()
+}
+
+fn killed_recoverers(policy: PolicyKind, scenarios: &[Scenario], sample: usize) -> Outcome {
+    each_operation(policy, scenarios, |operation| {
+        let trial = Trial::prepare(operation, Survivor::Newcomer)?;
+        let mut findings = trial.kill_the_recoverer(Survivor::Attached, sample)?;
+        findings.add(trial.kill_the_recoverer(Survivor::Newcomer, sample.div_ceil(2))?);
+        Ok(findings)
+    })
 }
 
 /// The test can fail: with the record erased before survivors come, both kinds of operations leave what cannot be put
 /// in order.
 fn erased_record(policy: PolicyKind) -> Outcome {
-    for name in [THOROUGH[0], THOROUGH[2]] {
-        let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).ok_or("no such operation")?;
-        let operation = made(*scenario, policy)?;
+    for scenario in chosen(&["allocate in an empty heap", "free the only block"]) {
+        let operation = made(scenario, policy)?;
         let findings = Trial::prepare(&operation, Survivor::Attached)?.judge_every_state(Record::Erased)?;
         if findings.failures.is_empty() {
-            return Err(format!("{name}: {} states without a record, and none is broken", findings.judged).into());
+            return Err(
+                format!("{}: {} states without a record, and none is broken", scenario.name, findings.judged).into()
+            );
         }
     }
     Ok(())
