@@ -16,6 +16,8 @@ use heapwright_stream::Mapping;
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Object, ObjectSection, ReadCache};
 
+use super::realigned::Realigned;
+
 /// An ELF program or library.
 pub struct Binary {
     /// The version of the file that was read.
@@ -122,6 +124,13 @@ impl Binary {
     /// Returns whether an address of the file is in a trampoline of signals: the code to which their handlers return.
     pub fn is_trampoline(&self, address: u64) -> bool {
         self.trampolines.iter().any(|code| code.contains(&address))
+    }
+
+    /// Returns where the function at an address of the file has stored what its caller needs, if it aligns the stack.
+    pub fn realigned(&self, address: u64) -> Option<Realigned> {
+        let table = |section: &'_ Section| (section.range.start, section.bytes.clone());
+        let (frames, index) = (table(self.eh_frame.as_ref()?), table(self.eh_frame_hdr.as_ref()?));
+        Realigned::of((frames.0, &frames.1), (index.0, &index.1), address)
     }
 
     /// Returns the sections for framehop.

@@ -10,6 +10,7 @@ mod modules;
 mod names;
 mod numbers;
 mod python;
+mod realigned;
 mod rules;
 mod signal;
 

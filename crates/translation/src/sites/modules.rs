@@ -11,7 +11,7 @@ use framehop::{CacheNative, FrameAddress, MayAllocateDuringUnwind, Module, Unwin
 use heapwright_stream::{Mapping, PATH, Place, Rule, Stack};
 
 use super::binary::{Binaries, Binary};
-use super::rules::{Rules, Step, Way};
+use super::rules::{Rules, Special, Step, Way};
 use super::signal::interrupted;
 
 /// The most stack frames of a site.
@@ -102,6 +102,14 @@ impl Loaded {
     /// Returns whether an address of the process, in this file, is in the trampoline of signals.
     pub fn is_trampoline(&self, address: u64) -> bool {
         self.binary.as_ref().is_some_and(|binary| binary.is_trampoline(address.wrapping_sub(self.bias)))
+    }
+
+    /// Returns what is special about the code at an address of the process, in this file.
+    fn special(&self, address: u64) -> Option<Special> {
+        if self.is_trampoline(address) {
+            return Some(Special::Trampoline);
+        }
+        self.binary.as_ref()?.realigned(address.wrapping_sub(self.bias)).map(Special::Realigns)
     }
 
     fn to_framehop(&self) -> Option<Module<Arc<[u8]>>> {
@@ -240,17 +248,23 @@ impl Modules {
                 break;
             }
             let cache = &mut self.caches[cache_of(call)];
-            let is_trampoline = || module.is_some_and(|module| self.modules[module].is_trampoline(call));
-            let way = self.rules.of(address, is_trampoline, &mut self.unwinder, cache);
+            let special = || self.modules[module?].special(call);
+            let way = self.rules.of(address, special, &mut self.unwinder, cache);
             // The process takes all addresses but the first for return addresses, and no other may have this rule.
             let is_interrupted = !self.steps.is_empty() && !address.is_return_address();
             let rule = if let Way::Called(rule) = way { rule.filter(|_| !is_interrupted) } else { None };
             self.steps.push(Step { address: address.address(), rule });
-            let next = if way == Way::Interrupted {
-                interrupted(&mut registers, &mut read).map(FrameAddress::from_instruction_pointer)
-            } else {
-                let back = self.unwinder.unwind_frame(address, &mut registers, cache, &mut read);
-                back.ok().flatten().and_then(FrameAddress::from_return_address)
+            let next = match way {
+                Way::Interrupted => {
+                    interrupted(&mut registers, &mut read).map(FrameAddress::from_instruction_pointer)
+                }
+                Way::Realigned(realigned) => {
+                    realigned.unwind(&mut registers, &mut read).and_then(FrameAddress::from_return_address)
+                }
+                Way::Called(_) => {
+                    let back = self.unwinder.unwind_frame(address, &mut registers, cache, &mut read);
+                    back.ok().flatten().and_then(FrameAddress::from_return_address)
+                }
             };
             let Some(next) = next else { break };
             address = next;

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use framehop::{CacheNative, FrameAddress, MayAllocateDuringUnwind, Unwinder, UnwinderNative};
 use heapwright_stream::Rule;
 
+use super::realigned::Realigned;
+
 /// A frame of a stack that was unwound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -23,8 +25,18 @@ pub struct Step {
 pub enum Way {
     /// By a call; `None` when no rule of the process can express where the caller is.
     Called(Option<Rule>),
+    /// By a call, of a function that aligns the stack: no rule of the process can express where its caller is.
+    Realigned(Realigned),
     /// By a signal: the frame is that of its trampoline.
     Interrupted,
+}
+
+/// What is special about the code of a frame.
+pub enum Special {
+    /// It is the trampoline of signals.
+    Trampoline,
+    /// It aligns the stack.
+    Realigns(Realigned),
 }
 
 type Native = UnwinderNative<Arc<[u8]>, MayAllocateDuringUnwind>;
@@ -36,19 +48,19 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Returns how a frame came about, in code that is the trampoline of signals or not. There is no rule when it would
-    /// be more than a distance from one register.
+    /// Returns how a frame came about. There is no rule when it would be more than a distance from one register.
     pub fn of(
         &mut self,
         address: FrameAddress,
-        is_trampoline: impl FnOnce() -> bool,
+        special: impl FnOnce() -> Option<Special>,
         unwinder: &mut Native,
         cache: &mut CacheNative<MayAllocateDuringUnwind>,
     ) -> Way {
         let frame = (address.address(), address.is_return_address());
-        *self.known.entry(frame).or_insert_with(|| match is_trampoline() {
-            true => Way::Interrupted,
-            false => Way::Called(by_experiment(address, unwinder, cache)),
+        *self.known.entry(frame).or_insert_with(|| match special() {
+            Some(Special::Trampoline) => Way::Interrupted,
+            Some(Special::Realigns(realigned)) => Way::Realigned(realigned),
+            None => Way::Called(by_experiment(address, unwinder, cache)),
         })
     }
 
