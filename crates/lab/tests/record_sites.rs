@@ -138,6 +138,67 @@ fn a_periodic_program_is_sampled_evenly() {
     assert!((4658..=5342).contains(&chosen), "{chosen} of 80,000 requests");
 }
 
+/// Few long blocks hold as much as all others: chance must not leave them out.
+#[test]
+fn long_requests_have_sites_whatever_the_sampling() {
+    let source = r#"
+        #include <stdlib.h>
+        void *volatile kept;
+        __attribute__((noinline)) void of_64_kib(void) { kept = malloc(65536); }
+        __attribute__((noinline)) void shorter(void) { kept = malloc(65535); }
+        int main(void) {
+            for (int i = 0; i < 20; i++) { shorter(); of_64_kib(); kept = realloc(kept, 1 << 20); }
+            return 0;
+        }"#;
+    let folder = TempDir::new().unwrap();
+    let program = compiled(folder.path(), "long", source, &USUAL);
+    let (trace, _) = recorded_from(&program, "--sites=4000000000", &[]);
+    assert_eq!(trace.stacks(65_536).len(), 20);
+    assert_eq!(trace.stacks(1 << 20).len(), 20);
+    for stack in trace.stacks(65_536) {
+        assert!(stack[0].starts_with("of_64_kib "), "{stack:?}");
+    }
+    let shorter = trace.requests.iter().filter(|request| request.0 == 65_535 && request.1.is_none());
+    assert_eq!(shorter.count(), 20);
+    assert!(trace.sites.unwrap().ends_with("of every request of 65536 bytes or more"));
+}
+
+/// The tables of unwinding describe such frames by an expression that reads the stack.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn stacks_go_on_through_functions_that_align_the_stack() {
+    let source = r#"
+        #include <stdlib.h>
+        #include <string.h>
+        #define NOINLINE __attribute__((noinline))
+        #define KEEP(p) __asm__ volatile("" :: "r"(p) : "memory")
+        NOINLINE void aligns(int n) {
+            char own[100] __attribute__((aligned(64)));
+            char *more = __builtin_alloca(n);
+            memset(own, 1, sizeof own);
+            KEEP(own);
+            KEEP(more);
+            KEEP(malloc(9009));
+            KEEP(own);
+        }
+        NOINLINE void inner(int n) { aligns(n); KEEP(n); }
+        NOINLINE void outer(int n) { inner(n); KEEP(n); }
+        int main(int count, char **arguments) {
+            (void)arguments;
+            for (int i = 0; i < 40; i++) outer(count * i);
+            return 0;
+        }"#;
+    let folder = TempDir::new().unwrap();
+    let program = compiled(folder.path(), "aligns", source, &["-O1", "-g", "-fno-builtin-malloc"]);
+    let (trace, _) = recorded_from(&program, "--sites=1", &[]);
+    let stacks = trace.stacks(9009);
+    assert_eq!(stacks.len(), 40);
+    for stack in stacks {
+        let functions: Vec<&str> = stack.iter().map(|name| name.split(' ').next().unwrap()).collect();
+        assert_eq!(functions[..4], ["aligns", "inner", "outer", "main"], "{stack:?}");
+    }
+}
+
 #[test]
 fn every_thread_has_its_sites() {
     let folder = tempfile::tempdir().unwrap();

@@ -62,7 +62,8 @@ pub struct Arguments {
     #[arg(long)]
     times: bool,
 
-    /// Record call sites as well: of one request in N, chosen at random; 1 records every request [default: 16].
+    /// Record call sites as well: of one request in N, chosen at random, and of all of 64 KiB or more; 1 records every
+    /// request [default: 16].
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "16")]
     sites: Option<NonZero<u32>>,
 

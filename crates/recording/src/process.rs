@@ -19,7 +19,7 @@ use heapwright_translation::{Clock, Figures, Library, Rate, Redaction, Sites, So
 use super::looking::looking;
 use super::python;
 use super::recorded::Recorded;
-use super::sampling;
+use super::sampling::{self, Sampling};
 use super::summary;
 use super::totals;
 use super::traces::{Begun, Owner, Traces};
@@ -127,7 +127,7 @@ impl Process {
         let clock = rate.map(|rate| Clock { start: source.header().first_ticks, rate });
         let mut about = about(source, &recorded.program, self.redaction);
         if let Some(every) = every {
-            about.set(sampling::NAME, &sampling::described(every));
+            about.set(sampling::NAME, &Sampling::of_one_in(every).described());
         }
         if marked {
             about.set("marked", "only requests within the blocks that the program marked (--marked)");

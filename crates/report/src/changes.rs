@@ -104,7 +104,7 @@ impl Recording<'_> {
         Recording {
             file: &analysis.file,
             events: analysis.ledger.events,
-            every: analysis.every,
+            every: analysis.ledger.sampling.every,
             totals: values(&analysis.ledger.total),
         }
     }

@@ -30,7 +30,7 @@ const THREADS: usize = 100;
 #[derive(Serialize)]
 pub struct Holders {
     measures: Vec<&'static str>,
-    /// The sampling period: one request in this many has a stack.
+    /// The sampling period: one request in this many, of short ones, has a stack.
     every: u64,
     /// Held memory is that after this many events.
     at_event: u64,
@@ -73,7 +73,7 @@ pub fn read(trace: &Path, times: Times) -> Result<Holders> {
     moments.renumber(&numbers);
     Ok(Holders {
         measures: Measure::ALL.map(Measure::name).to_vec(),
-        every: analysis.every,
+        every: analysis.ledger.sampling.every,
         at_event: times.peak,
         totals: values(&analysis.ledger.total),
         tree,
@@ -112,8 +112,6 @@ pub struct Nodes {
     all: Vec<Node>,
     /// The node of each site's whole stack.
     ends: HashMap<Option<SiteId>, u32>,
-    /// The sampling period.
-    pub every: u64,
 }
 
 /// A node while the tree is built.
@@ -143,14 +141,14 @@ impl Nodes {
             }
             ends.insert(site, at);
         }
-        Nodes { all, ends, every: analysis.every }
+        Nodes { all, ends }
     }
 
     /// Returns the sum of each node, of the value of each site.
     pub fn sums(&self, value_of: impl Fn(Option<SiteId>) -> u64) -> Vec<u64> {
         let mut sums = vec![0_u64; self.all.len()];
         for (&site, &end) in &self.ends {
-            let value = value_of(site).saturating_mul(self.every);
+            let value = value_of(site);
             sums[end as usize] = sums[end as usize].saturating_add(value);
         }
         for at in (1..sums.len()).rev() {

@@ -78,7 +78,7 @@ impl Moments {
             let mut row = Row {
                 event: events[at],
                 held: sums[0],
-                deviation: live.deviation(stacks.every),
+                deviation: live.deviation(),
                 nodes: Vec::new(),
                 bytes: Vec::new(),
             };

@@ -83,10 +83,10 @@ pub fn most_important(trace: &Reader<'_>, census: &Census) -> Option<(Sites, Sit
 /// The innermost frames of a site that are not the allocator's own, the innermost first. The trace must have been read
 /// to its end, which is where names stand.
 pub fn name(trace: &Reader<'_>, site: SiteId) -> String {
-    let frames: Vec<&str> = trace.site_frames(site).map(|frame| trace.frame_name(frame).unwrap_or(frame)).collect();
-    let allocating = |frame: &&str| is_internal(&Frame::of("", Some(*frame)).swap_remove(0).function);
-    let callers = frames.iter().position(|frame| !allocating(frame)).unwrap_or(0);
-    frames[callers..].iter().take(FRAMES).map(|frame| shortened(frame, LONGEST)).collect::<Vec<_>>().join(" ← ")
+    let frames: Vec<Frame> = trace.site_frames(site).flat_map(|text| Frame::of(text, trace.frame_name(text))).collect();
+    let callers = frames.iter().position(|frame| !is_internal(frame)).unwrap_or(0);
+    let names = frames[callers..].iter().take(FRAMES).map(|frame| shortened(&frame.to_string(), LONGEST));
+    names.collect::<Vec<_>>().join(" ← ")
 }
 
 /// Returns a name cut to a number of characters.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use heapwright_recording::sampling;
+use heapwright_recording::sampling::Sampling;
 use heapwright_simulate::choice::open;
 use heapwright_trace::import::{IMPORTED_FROM, SNAPSHOT};
 use heapwright_trace::{About, SiteId};
@@ -37,8 +37,6 @@ pub struct Analysis {
     pub ledger: Ledger,
     /// The stacks.
     pub stacks: Stacks,
-    /// The sampling period: one request in this many has a stack.
-    pub every: u64,
     /// Whether the trace is a snapshot: the live blocks of one moment, without what was freed before.
     pub is_snapshot: bool,
     /// Why the trace was read in part only.
@@ -58,7 +56,7 @@ fn without_sites(path: &Path, about: &About, damage: Option<String>) -> String {
     if let Some(format) = about.get(IMPORTED_FROM) {
         return format!("{} was imported from {format}, and its source tells no call sites", path.shown());
     }
-    let every = sampling::period(about);
+    let every = Sampling::of(about).every;
     if every == 1 {
         return format!("{} has no call sites: record it with `heapwright record --sites=1`", path.shown());
     }
@@ -90,7 +88,6 @@ impl Analysis {
         Ok(Analysis {
             file: path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
             stacks: Stacks::of(&trace, query.kept),
-            every: sampling::period(trace.about()),
             is_snapshot: trace.about().get(SNAPSHOT).is_some(),
             damage: trace.damage().map(ToString::to_string),
             incomplete: trace.about().incomplete().map(str::to_owned),
@@ -112,8 +109,7 @@ impl Analysis {
     /// Returns each site with its sums, scaled if the trace is sampled. Blocks without a site are left out then,
     /// because sampled ones stand for them.
     pub fn sites(&self) -> impl Iterator<Item = (Option<SiteId>, Tally)> {
-        let known = self.ledger.tallies.iter().filter(|(key, _)| key.site.is_some() || self.every == 1);
-        known.map(|(key, tally)| (key.site, tally.scaled(self.every)))
+        self.ledger.estimates().into_iter().map(|(site, estimate)| (site, estimate.whole))
     }
 
     /// Simulates the trace under first fit, for the holes that each site pins. Only the pins of sampled blocks have a
@@ -122,16 +118,16 @@ impl Analysis {
     /// # Errors
     /// When the trace cannot be read or simulated.
     pub fn find_pinned(&mut self, path: &Path) -> Result<()> {
-        let pinned = pinned::by_site(path)?;
+        let mut pinned = pinned::by_site(path)?;
         for (key, tally) in &mut self.ledger.tallies {
-            tally.pinned = pinned.get(&key.site).copied().unwrap_or(0);
+            tally.pinned = pinned.remove(&key.site).unwrap_or(0);
         }
         Ok(())
     }
 
     /// Returns the rows of the table, those with most of the measure first.
     pub fn rows(&self, group: Group, measure: Measure) -> Vec<Row> {
-        rows(&self.ledger, &self.stacks, group, measure, self.every)
+        rows(&self.ledger, &self.stacks, group, measure)
     }
 
     /// Returns what `--json` writes: `rows` are the results, sorted by a measure.
@@ -144,7 +140,7 @@ impl Analysis {
                 damage: self.damage.as_deref(),
                 incomplete: self.incomplete.as_deref(),
                 events: self.ledger.events,
-                sampled_one_in: self.every,
+                sampled_one_in: self.ledger.sampling.every,
             },
             at_event: self.ledger.moment.0,
             held: JsonAmount::from(&total.held),

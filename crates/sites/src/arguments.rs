@@ -77,7 +77,8 @@ pub struct Arguments {
     #[arg(long)]
     pub all_frames: bool,
 
-    /// Record the stack of one request in N of a program, chosen at random: faster, and figures are estimates.
+    /// Record the stack of one request in N of a program, chosen at random, and of all of 64 KiB or more: faster, and
+    /// figures are estimates.
     #[arg(long, value_name = "N", default_value = "1", requires = "program", conflicts_with = "trace")]
     pub every: NonZero<u32>,
 

@@ -374,7 +374,7 @@ impl Recording<'_> {
             damage: analysis.damage.as_deref(),
             incomplete: analysis.incomplete.as_deref(),
             events: analysis.ledger.events,
-            sampled_one_in: analysis.every,
+            sampled_one_in: analysis.ledger.sampling.every,
             totals: Sums::of(totals),
         }
     }

@@ -65,6 +65,11 @@ impl Frame {
         Frame { line: self.line.filter(|_| self.is_nameless()), ..self.clone() }
     }
 
+    /// Whether its function has no name, only an address.
+    pub fn is_nameless_address(&self) -> bool {
+        self.function.contains("+0x") && self.file.is_none()
+    }
+
     /// Whether its name is one that many functions have: that of a lambda or a closure.
     fn is_nameless(&self) -> bool {
         let name = self.function.as_str();

@@ -1,8 +1,10 @@
 //! Frames that say only that memory was requested: allocators, and the standard libraries that call them.
 
-/// Functions of C libraries, and of the run-time library of C++, that allocate for their caller. Their names are
-/// without leading underscores.
-const C: [&str; 30] = [
+use crate::frame::Frame;
+
+/// Functions of C, and of the run-time library of C++, that allocate for their caller, in whatever file they are. Their
+/// names are without leading underscores.
+const C: [&str; 31] = [
     "malloc",
     "calloc",
     "realloc",
@@ -33,25 +35,71 @@ const C: [&str; 30] = [
     "g_malloc0",
     "g_realloc",
     "g_strdup",
+    "prof_backtrace_impl",
 ];
 
+/// Functions of the C library whose blocks are their caller's, and those that request them inside glibc. What the
+/// library keeps for itself, as the buffers of streams, is its own.
+const C_LIBRARY: [&str; 40] = [
+    "alloc_dir",
+    "argz_add",
+    "argz_add_sep",
+    "argz_append",
+    "argz_create",
+    "argz_create_sep",
+    "argz_insert",
+    "argz_replace",
+    "backtrace_symbols",
+    "canonicalize_file_name",
+    "duplocale",
+    "fdopen",
+    "fdopendir",
+    "fmemopen",
+    "fopen",
+    "fopen64",
+    "fopen_internal",
+    "gaih_inet",
+    "get_current_dir_name",
+    "getaddrinfo",
+    "getcwd",
+    "getifaddrs",
+    "getifaddrs_internal",
+    "glob",
+    "glob64",
+    "glob_in_dir",
+    "if_nameindex",
+    "newlocale",
+    "opendir",
+    "popen",
+    "realpath",
+    "realpath_stk",
+    "regcomp",
+    "tempnam",
+    "tmpfile",
+    "tmpfile64",
+    "tsearch",
+    "vfscanf_internal",
+    "vfwscanf_internal",
+    "wordexp",
+];
+
+/// How the names of more such functions of glibc begin, also without leading underscores: streams in memory, streams,
+/// regular expressions, lists of folders.
+const C_LIBRARY_PREFIXES: [&str; 8] =
+    ["IO_mem_", "IO_wmem_", "IO_new_fopen", "IO_new_fdopen", "IO_fdopen", "IO_new_popen", "re_", "scandir"];
+
 /// How the names of such functions of C++, Rust and Python begin.
-const PREFIXES: [&str; 27] = [
+const PREFIXES: [&str; 22] = [
     "operator new",
     "std::",
     "__gnu_cxx::",
     "boost::container::",
-    "alloc::",
-    "core::",
-    "hashbrown::",
     "__rust_alloc",
     "__rust_realloc",
     "__rdl_",
     "__rg_",
     "__rustc",
-    "je_",
     "_rjem_",
-    "prof_backtrace_impl",
     "PyMem_",
     "_PyMem_",
     "PyObject_Malloc",
@@ -66,15 +114,86 @@ const PREFIXES: [&str; 27] = [
     "_PyType_AllocNoTrack",
 ];
 
+/// The standard libraries of Rust. In C++ these are names like any other.
+const RUST: [&str; 3] = ["alloc::", "core::", "hashbrown::"];
+
+/// How functions of jemalloc go on behind `je_`: with a function of the malloc family, or with the name of their file.
+const JEMALLOC: [&str; 18] = [
+    "malloc",
+    "calloc",
+    "realloc",
+    "rallocx",
+    "aligned_alloc",
+    "posix_memalign",
+    "memalign",
+    "valloc",
+    "pvalloc",
+    "arena",
+    "base",
+    "cache_bin",
+    "edata",
+    "ehooks",
+    "extent",
+    "large",
+    "prof",
+    "tcache",
+];
+
 /// Returns whether a function belongs to an allocator or to a standard library.
-pub fn is_internal(function: &str) -> bool {
+pub fn is_internal(frame: &Frame) -> bool {
+    match frame.is_nameless_address() {
+        true => frame.module.as_deref().is_some_and(is_library_of_cplusplus),
+        false => is_internal_name(&frame.function, frame),
+    }
+}
+
+fn is_internal_name(function: &str, frame: &Frame) -> bool {
     if let Some(rest) = function.strip_prefix('<')
         && let Some(implemented) = of_primitive(rest)
     {
-        return implemented.is_none_or(is_internal);
+        return implemented.is_none_or(|of_trait| is_internal_name(of_trait, frame));
     }
     let path = path(function);
-    C.contains(&plain(&path)) || PREFIXES.iter().any(|prefix| path.starts_with(prefix))
+    let begins_with = |prefixes: &[&str]| prefixes.iter().any(|prefix| path.starts_with(prefix));
+    let is_of_jemalloc =
+        |path: &str| path.strip_prefix("je_").is_some_and(|rest| JEMALLOC.iter().any(|part| rest.starts_with(part)));
+    C.contains(&plain(&path))
+        || begins_with(&PREFIXES)
+        || is_of_jemalloc(&path)
+        || (begins_with(&RUST) && is_of_rust(function, frame))
+        || (is_of_c_library(&path, frame) && returns_a_block(plain(&path)))
+}
+
+/// Whether a function is one of Rust, by its file, or else by its name, which has no parameters.
+fn is_of_rust(function: &str, frame: &Frame) -> bool {
+    let Some(file) = &frame.file else {
+        let mut depth = 0_usize;
+        return !function.chars().any(|c| {
+            match c {
+                '<' => depth += 1,
+                '>' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            c == '(' && depth == 0
+        });
+    };
+    file.ends_with(".rs")
+}
+
+/// Whether a function is one of the C library: by its module, or in a static program by a name that programs must not
+/// have.
+fn is_of_c_library(name: &str, frame: &Frame) -> bool {
+    let module = frame.module.as_deref().unwrap_or_default();
+    name.starts_with("__") || name.starts_with("_IO_") || module.starts_with("libc.") || module.starts_with("libc-")
+}
+
+fn returns_a_block(name: &str) -> bool {
+    C_LIBRARY.contains(&name) || C_LIBRARY_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Whether a module is a standard library of C++, whose functions have no names where it is stripped.
+fn is_library_of_cplusplus(module: &str) -> bool {
+    ["libstdc++.so", "libc++.so", "libc++abi.so", "libsupc++.so"].iter().any(|name| module.starts_with(name))
 }
 
 /// Returns the trait of a Rust method of a primitive type, as in `<u8 as alloc::slice::Concat>::concat` without its
@@ -157,6 +276,74 @@ fn behind_group(inside: &str) -> &str {
 mod tests {
     use super::*;
 
+    /// A function whose file and module are not known.
+    fn is_internal_named(function: &str) -> bool {
+        is_internal(&Frame { function: function.to_owned(), ..Frame::default() })
+    }
+
+    #[test]
+    fn names_of_rust_are_names_like_any_other_in_other_languages() {
+        let is_internal = |name: &str| is_internal(&Frame::of("p+0x1", Some(name))[0]);
+        for name in [
+            "core::Texture::load(int) core.cpp:7",
+            "core::Texture::load(int)",
+            "core::load<(lambda)>(int)",
+            "alloc::make(char const*) const a.cc:7",
+            "hashbrown::f() a.h",
+        ] {
+            assert!(!is_internal(name), "{name}");
+        }
+        for name in ["core::ops::f mod.rs:7", "alloc::vec::Vec<(u8, u8)>::push", "<(A,B) as core::clone::Clone>::clone"]
+        {
+            assert!(is_internal(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn functions_of_c_that_return_a_block_are_internal_in_the_c_library() {
+        let is_internal = |text: &str, name: &str| is_internal(&Frame::of(text, Some(name))[0]);
+        for name in [
+            "realpath_stk canonicalize.c:7",
+            "__GI___getcwd",
+            "_IO_mem_finish memstream.c:7",
+            "__alloc_dir",
+            "__fopen_internal",
+            "__vfscanf_internal",
+            "__scandir64_tail",
+            "tempnam",
+            "__argz_append",
+            "re_compile_internal",
+        ] {
+            assert!(is_internal("libc.so.6+0x1", name), "{name}");
+        }
+        for name in ["_IO_file_doallocate", "_nl_load_locale", "qsort_r", "__tzfile_read"] {
+            assert!(!is_internal("libc.so.6+0x1", name), "{name}");
+        }
+        for name in ["realpath a.c:7", "glob", "re_read", "scandir_all"] {
+            assert!(!is_internal("program+0x1", name), "{name}");
+        }
+        assert!(is_internal("program+0x1", "__alloc_dir"), "of a static program");
+    }
+
+    #[test]
+    fn functions_without_a_name_are_internal_in_a_library_of_cplusplus() {
+        let is_internal = |text: &str| is_internal(&Frame::of(text, None)[0]);
+        assert!(is_internal("libstdc++.so.6.0.30+0xce473"));
+        assert!(is_internal("libc++.so.1+0x10"));
+        assert!(!is_internal("libc.so.6+0x10"));
+        assert!(!is_internal("libmine.so+0x10"));
+    }
+
+    #[test]
+    fn only_parts_of_jemalloc_are_jemalloc() {
+        for name in ["je_malloc_default", "je_arena_malloc_hard", "je_prof_backtrace", "_rjem_je_prof_backtrace"] {
+            assert!(is_internal_named(name), "{name}");
+        }
+        for name in ["je_suis", "je_", "je_main", "prof_backtrace_impl_of_mine"] {
+            assert!(!is_internal_named(name), "{name}");
+        }
+    }
+
     #[test]
     fn allocators_and_standard_libraries_are_internal() {
         for function in [
@@ -197,7 +384,7 @@ mod tests {
             "std::call_once<void (&)()>(std::once_flag&)::{lambda()#1}::operator()() const",
             "std::A::f(int) const::{unnamed type#1}::g()",
         ] {
-            assert!(is_internal(function), "{function}: {}", path(function));
+            assert!(is_internal_named(function), "{function}: {}", path(function));
         }
     }
 
@@ -225,7 +412,7 @@ mod tests {
             "(",
             "f({",
         ] {
-            assert!(!is_internal(function), "{function}: {}", path(function));
+            assert!(!is_internal_named(function), "{function}: {}", path(function));
         }
     }
 }

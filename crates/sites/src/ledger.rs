@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use anyhow::Result;
 use foldhash::fast::RandomState;
+use heapwright_recording::sampling::Sampling;
 use heapwright_trace::{Event, LiveBlocks, Reader, SiteId};
 
 use crate::tally::Tally;
@@ -39,6 +40,33 @@ pub struct Key {
     pub site: Option<SiteId>,
     /// The thread or the size.
     pub part: u64,
+    /// For how many blocks each one stands; 1 for those without a site.
+    pub weight: u64,
+}
+
+/// What is known of the blocks of a site.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Estimate {
+    /// The sums, estimated if the trace is sampled.
+    pub whole: Tally,
+    /// The sums of blocks that stand for others.
+    pub sampled: Tally,
+}
+
+impl Estimate {
+    /// Adds blocks of which each stands for `weight`.
+    fn add(&mut self, tally: &Tally, weight: u64) {
+        self.whole.merge(&tally.scaled(weight));
+        if weight > 1 {
+            self.sampled.merge(tally);
+        }
+    }
+
+    /// Adds those of another site.
+    pub fn merge(&mut self, other: &Estimate) {
+        self.whole.merge(&other.whole);
+        self.sampled.merge(&other.sampled);
+    }
 }
 
 /// The sums of a trace.
@@ -56,6 +84,8 @@ pub struct Ledger {
     pub with_site: u64,
     /// The number of requests.
     pub requests: u64,
+    /// Which requests have a site.
+    pub sampling: Sampling,
 }
 
 impl Ledger {
@@ -64,7 +94,7 @@ impl Ledger {
     /// # Errors
     /// When the trace cannot be read.
     pub fn read(trace: &mut Reader<'_>, moment: Moment, split: Split) -> Result<Ledger> {
-        let mut reading = Reading::new(split);
+        let mut reading = Reading::new(split, Sampling::of(trace.about()));
         let mut is_marked = false;
         let mut before = 0;
         // The time of the last event that was taken.
@@ -92,6 +122,23 @@ impl Ledger {
         }
         Ok(reading.finish(before))
     }
+
+    /// Returns what is known of each site. Blocks without a site are left out of sampled traces, because those with one
+    /// stand for them.
+    pub fn estimates(&self) -> Vec<(Option<SiteId>, Estimate)> {
+        let mut places: HashMap<Option<SiteId>, usize, RandomState> = HashMap::default();
+        let mut estimates: Vec<(Option<SiteId>, Estimate)> = Vec::new();
+        for (key, tally) in &self.tallies {
+            if key.site.is_some() || self.sampling.every == 1 {
+                let at = *places.entry(key.site).or_insert(estimates.len());
+                if at == estimates.len() {
+                    estimates.push((key.site, Estimate::default()));
+                }
+                estimates[at].1.add(tally, key.weight);
+            }
+        }
+        estimates
+    }
 }
 
 /// A live block: its tally, and its requested size.
@@ -104,6 +151,7 @@ struct Live {
 /// The state of a ledger while a trace is read.
 struct Reading {
     split: Split,
+    sampling: Sampling,
     numbers: HashMap<Key, u32, RandomState>,
     tallies: Vec<(Key, Tally)>,
     blocks: LiveBlocks<Live>,
@@ -124,9 +172,10 @@ struct Reading {
 }
 
 impl Reading {
-    fn new(split: Split) -> Reading {
+    fn new(split: Split, sampling: Sampling) -> Reading {
         Reading {
             split,
+            sampling,
             numbers: HashMap::default(),
             tallies: Vec::new(),
             blocks: LiveBlocks::default(),
@@ -206,7 +255,8 @@ impl Reading {
             Split::Thread => self.thread,
             Split::Size => size.checked_next_power_of_two().unwrap_or(u64::MAX),
         };
-        let key = Key { site, part };
+        let weight = if site.is_some() { self.sampling.weight(size) } else { 1 };
+        let key = Key { site, part, weight };
         if let Some((_, number)) = self.last_key.filter(|(last, _)| *last == key) {
             return number;
         }
@@ -225,8 +275,8 @@ impl Reading {
             tally.settle(self.marks);
             total.merge(tally);
         }
-        let Reading { tallies, moment, with_site, requests, .. } = self;
-        Ledger { tallies, total, moment, events, with_site, requests }
+        let Reading { tallies, moment, with_site, requests, sampling, .. } = self;
+        Ledger { tallies, total, moment, events, with_site, requests, sampling }
     }
 }
 

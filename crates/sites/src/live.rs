@@ -4,17 +4,18 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use heapwright_host::names::Shown;
+use heapwright_recording::sampling::Sampling;
 use heapwright_simulate::choice::open;
 use heapwright_trace::{Event, LiveBlocks, Reader, SiteId};
 
 use crate::tally::{deviation, square};
 
-/// Live requested bytes by call site.
-#[derive(Default)]
+/// Live requested bytes by call site, estimated if the trace is sampled.
 pub struct Live {
+    sampling: Sampling,
     /// By [`slot`].
     bytes: Vec<u64>,
-    /// The sum of the squared sizes of the blocks that have a site.
+    /// The sum of the squared sizes of the blocks that stand for others.
     squares: u128,
     /// The slot and the size of each live block.
     blocks: LiveBlocks<(u32, u64)>,
@@ -25,20 +26,25 @@ fn slot(site: Option<SiteId>) -> usize {
     site.map_or(0, |site| site.index() as usize + 1)
 }
 
-/// Returns what a block adds to the squares.
-fn sampled_square(slot: usize, size: u64) -> u128 {
-    if slot > 0 { square(size) } else { 0 }
-}
-
 impl Live {
+    fn new(sampling: Sampling) -> Live {
+        Live { sampling, bytes: Vec::new(), squares: 0, blocks: LiveBlocks::default() }
+    }
+
+    /// Returns what a block adds to the bytes of its site, and to the squares.
+    fn added(&self, slot: usize, size: u64) -> (u64, u128) {
+        let weight = if slot > 0 { self.sampling.weight(size) } else { 1 };
+        (size.saturating_mul(weight), if weight > 1 { square(size) } else { 0 })
+    }
+
     /// Returns the live bytes of a site.
     pub fn of(&self, site: Option<SiteId>) -> u64 {
         self.bytes.get(slot(site)).copied().unwrap_or(0)
     }
 
-    /// Returns the standard deviation of the estimate of all bytes, where one request in `every` has a site.
-    pub fn deviation(&self, every: u64) -> f64 {
-        deviation(self.squares, every)
+    /// Returns the standard deviation of the estimate of all bytes.
+    pub fn deviation(&self) -> f64 {
+        deviation(self.squares, self.sampling.every)
     }
 
     /// Reads a trace and calls `take` with the index of each moment and what is live then. Moments are numbers of
@@ -53,7 +59,7 @@ impl Live {
     }
 
     fn follow(trace: &mut Reader<'_>, moments: &[u64], take: &mut impl FnMut(usize, &Live)) -> Result<()> {
-        let mut live = Live::default();
+        let mut live = Live::new(Sampling::of(trace.about()));
         for (at, &moment) in moments.iter().enumerate() {
             while trace.calls_read() < moment {
                 let Some(event) = trace.next_call()? else { return Ok(()) };
@@ -81,16 +87,18 @@ impl Live {
         if self.bytes.len() <= at {
             self.bytes.resize(at + 1, 0);
         }
+        let (bytes, squares) = self.added(at, size);
         // Only absurd sizes of damaged traces wrap.
-        self.bytes[at] = self.bytes[at].wrapping_add(size);
-        self.squares = self.squares.wrapping_add(sampled_square(at, size));
+        self.bytes[at] = self.bytes[at].wrapping_add(bytes);
+        self.squares = self.squares.wrapping_add(squares);
         self.blocks.insert(block, (at as u32, size));
     }
 
     fn remove(&mut self, block: u64) {
         if let Some((_, (at, size))) = self.blocks.remove(block) {
-            self.bytes[at as usize] = self.bytes[at as usize].wrapping_sub(size);
-            self.squares = self.squares.wrapping_sub(sampled_square(at as usize, size));
+            let (bytes, squares) = self.added(at as usize, size);
+            self.bytes[at as usize] = self.bytes[at as usize].wrapping_sub(bytes);
+            self.squares = self.squares.wrapping_sub(squares);
         }
     }
 }
@@ -117,11 +125,15 @@ mod tests {
         let mut found = Vec::new();
         let take = &mut |at: usize, live: &Live| found.push((at, live.of(Some(f)), live.of(Some(g)), live.of(None)));
         Live::follow(&mut trace, &[0, 1, 2, 3, 4, 9], take).unwrap();
-        let mut live = Live::default();
+        let mut live = Live::new(Sampling { every: 2, long: 500 });
         live.add(1, 30, Some(f));
         live.add(2, 1000, None);
         live.add(3, 40, Some(g));
-        assert!((live.deviation(2) - 50.0 * 2.0_f64.sqrt()).abs() < 1e-9, "what has no site is in no estimate");
+        live.add(4, 500, Some(g));
+        live.add(5, 600, Some(g));
+        live.remove(5);
+        assert_eq!((live.of(Some(f)), live.of(Some(g)), live.of(None)), (60, 580, 1000));
+        assert!((live.deviation() - 50.0 * 2.0_f64.sqrt()).abs() < 1e-9, "nor is what stands for itself");
         let expected = [(0, 0, 0, 0), (1, 10, 0, 0), (2, 10, 0, 7), (3, 0, 30, 7), (4, 0, 0, 7)];
         assert_eq!(found, expected, "the last moment is behind the end");
     }

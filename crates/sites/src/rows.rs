@@ -1,14 +1,15 @@
 //! The rows of a table: call sites in groups.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use clap::ValueEnum;
+use foldhash::fast::RandomState;
 use heapwright_trace::SiteId;
 use serde::Serialize;
 
 use crate::frame::Frame;
 use crate::labels;
-use crate::ledger::{Key, Ledger, Split};
+use crate::ledger::{Estimate, Ledger, Split};
 use crate::stacks::Stacks;
 use crate::tally::{Amount, Measure, Tally};
 
@@ -54,16 +55,16 @@ impl Group {
         }
     }
 
-    /// Returns what the blocks of a key have in common with others.
-    fn name_of(self, key: Key, stacks: &Stacks) -> Name {
-        let innermost = || stacks.innermost(key.site);
+    /// Returns what the blocks of a site, and of a thread or size, have in common with others.
+    fn name_of(self, site: Option<SiteId>, part: u64, stacks: &Stacks) -> Name {
+        let innermost = || stacks.innermost(site);
         match self {
             Group::Function => Name::Frame(innermost().whole_function()),
             Group::Line => Name::Frame(innermost().clone()),
-            Group::Stack => Name::Stack(stacks.numbers(key.site).into()),
+            Group::Stack => Name::Stack(stacks.numbers(site).into()),
             Group::File => Name::Frame(innermost().without_function()),
             Group::Module => Name::Text(innermost().module.clone().unwrap_or_else(|| "(unknown)".to_owned())),
-            Group::Thread | Group::Size => Name::Number(key.part),
+            Group::Thread | Group::Size => Name::Number(part),
         }
     }
 
@@ -100,34 +101,39 @@ pub struct Row {
     pub sites: u64,
     /// The sums, estimates of the whole if the trace is sampled.
     pub tally: Tally,
-    /// The sums of the sample.
+    /// The sums of the blocks that stand for others.
     pub sampled: Tally,
-    /// One block in this many is in the sample; 1 where the sums are exact.
+    /// For how many blocks each of those stands; 1 where the sums are exact.
     pub every: u64,
 }
 
-/// Returns the rows of a ledger, as [`Measure::most_first`] orders them, then by name. `every` is the sampling period
-/// of the trace.
-pub fn rows(ledger: &Ledger, stacks: &Stacks, group: Group, measure: Measure, every: u64) -> Vec<Row> {
+/// Returns the rows of a ledger, as [`Measure::most_first`] orders them, then by name.
+pub fn rows(ledger: &Ledger, stacks: &Stacks, group: Group, measure: Measure) -> Vec<Row> {
     let by_thread_or_size = group.split() != Split::Nothing;
-    // Threads and sizes are known of every block, sampled or not.
-    let every = if by_thread_or_size { 1 } else { every };
     let mut groups: HashMap<Name, Merged> = HashMap::new();
-    for (key, tally) in &ledger.tallies {
-        if key.site.is_some() || every == 1 {
-            let merged = groups.entry(group.name_of(*key, stacks)).or_default();
-            merged.add(key.site, tally, measure);
-            merged.name(|| group.frames_of(key.site, stacks));
+    let mut add = |site, part, estimate: &Estimate| {
+        let merged = groups.entry(group.name_of(site, part, stacks)).or_default();
+        merged.add(site, estimate, measure);
+        merged.name(|| group.frames_of(site, stacks));
+    };
+    if by_thread_or_size {
+        // They are known of every block, sampled or not.
+        for (key, tally) in &ledger.tallies {
+            let exact = Estimate { whole: *tally, ..Estimate::default() };
+            add(key.site, key.part, &exact);
         }
+    } else {
+        ledger.estimates().iter().for_each(|(site, estimate)| add(*site, 0, estimate));
     }
+    let every = if by_thread_or_size { 1 } else { ledger.sampling.every };
     let mut rows: Vec<(Name, Row)> = groups
         .into_iter()
         .map(|(name, merged)| {
             let stack: Vec<Frame> =
                 if by_thread_or_size { Vec::new() } else { stacks.frames(merged.most).cloned().collect() };
-            let Merged { sampled, sites, named_by, .. } = merged;
-            let row =
-                Row { name: text_of(&name), named_by, stack, sites, tally: sampled.scaled(every), sampled, every };
+            let Merged { sum: Estimate { whole: tally, sampled }, sites, named_by, .. } = merged;
+            let sites = sites.len() as u64;
+            let row = Row { name: text_of(&name), named_by, stack, sites, tally, sampled, every };
             (name, row)
         })
         .collect();
@@ -145,8 +151,8 @@ pub fn rows(ledger: &Ledger, stacks: &Stacks, group: Group, measure: Measure, ev
 /// The sums of a group while it is gathered.
 #[derive(Default)]
 struct Merged {
-    sampled: Tally,
-    sites: u64,
+    sum: Estimate,
+    sites: HashSet<Option<SiteId>, RandomState>,
     /// The site that has most of the measure, and how much.
     most: Option<SiteId>,
     amount: u64,
@@ -155,19 +161,19 @@ struct Merged {
 }
 
 impl Merged {
-    fn add(&mut self, site: Option<SiteId>, tally: &Tally, measure: Measure) {
-        let amount = measure.of(tally);
-        if self.sites == 0 || amount > self.amount {
+    fn add(&mut self, site: Option<SiteId>, estimate: &Estimate, measure: Measure) {
+        let amount = measure.of(&estimate.whole);
+        if self.sites.is_empty() || amount > self.amount {
             (self.most, self.amount) = (site, amount);
         }
-        self.sites += 1;
-        self.sampled.merge(tally);
+        self.sites.insert(site);
+        self.sum.merge(estimate);
     }
 
     /// Keeps of the frames that name the row what the latest site has in common with the others.
     fn name(&mut self, frames: impl FnOnce() -> Vec<Frame>) {
         let frames = frames();
-        if self.sites == 1 {
+        if self.sites.len() == 1 {
             self.named_by = frames;
         } else {
             self.named_by.iter_mut().zip(&frames).for_each(|(frame, other)| frame.keep_common(other));

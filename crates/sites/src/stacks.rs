@@ -108,7 +108,7 @@ impl Kind {
     fn of(frame: &Frame) -> Kind {
         match frame {
             _ if frame.is_python() => Kind::Python,
-            _ if is_internal(&frame.function) => Kind::Internal,
+            _ if is_internal(frame) => Kind::Internal,
             _ if frame.is_interpreter() => Kind::Interpreter,
             _ => Kind::Other,
         }

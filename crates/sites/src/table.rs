@@ -1,5 +1,6 @@
 //! The table of call sites on the terminal.
 
+use heapwright_recording::sampling::Sampling;
 use heapwright_show::number::{bytes, counted, grouped};
 use heapwright_show::table::{Cell, Side, Table};
 use heapwright_show::terminal;
@@ -115,12 +116,13 @@ fn notes(analysis: &Analysis, rows: &[Row], all: usize) -> Vec<String> {
         notes.push(format!("{more}: `--limit 0` shows all."));
     }
     if rows.iter().any(|row| row.every > 1) {
-        let every = analysis.every;
+        let Sampling { every, long } = analysis.ledger.sampling;
+        let of_long = if long == u64::MAX { String::new() } else { format!(", and all of {}", bytes(long)) };
         notes.push(format!(
-            "One request in {every} has a stack: rows are estimates, ± is the standard deviation of what is held."
+            "One request in {every}{of_long} has a stack: rows are estimates, ± is the standard deviation of what is held."
         ));
     }
-    if analysis.every == 1 && analysis.ledger.with_site < analysis.ledger.requests {
+    if analysis.ledger.sampling.every == 1 && analysis.ledger.with_site < analysis.ledger.requests {
         let without = counted(analysis.ledger.requests - analysis.ledger.with_site, "request");
         notes.push(format!("Without a stack: {without}."));
     }

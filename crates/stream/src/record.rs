@@ -128,7 +128,8 @@ impl Packed {
 
     /// [`Record::size`].
     #[inline(always)]
-    pub(crate) const fn size(self) -> u64 {
+    #[must_use]
+    pub const fn size(self) -> u64 {
         self.what & Record::LARGEST
     }
 

@@ -255,9 +255,7 @@ impl Modules {
             let rule = if let Way::Called(rule) = way { rule.filter(|_| !is_interrupted) } else { None };
             self.steps.push(Step { address: address.address(), rule });
             let next = match way {
-                Way::Interrupted => {
-                    interrupted(&mut registers, &mut read).map(FrameAddress::from_instruction_pointer)
-                }
+                Way::Interrupted => interrupted(&mut registers, &mut read).map(FrameAddress::from_instruction_pointer),
                 Way::Realigned(realigned) => {
                     realigned.unwind(&mut registers, &mut read).and_then(FrameAddress::from_return_address)
                 }
