@@ -130,7 +130,7 @@ impl Process {
             about.set(sampling::NAME, &Sampling::of_one_in(every).described());
         }
         if marked {
-            about.set("marked", "only requests within the blocks that the program marked (--marked)");
+            about.set(sampling::MARKED, "only requests within the blocks that the program marked (--marked)");
         }
         let sites = every.map(|_| {
             Sites::new(source.producer(), library, looking(source.mappings()), source.paths(), self.redaction)

@@ -8,6 +8,9 @@ use heapwright_trace::About;
 /// The name of the text.
 pub(crate) const NAME: &str = "sites";
 
+/// The name of the text of a trace that has only requests within marked blocks.
+pub const MARKED: &str = "marked";
+
 /// How the text of a sampled trace begins, and what stands in front of the length from which on all are recorded.
 const ONE_IN: &str = "of one request in ";
 const LONGER: &str = "; of every request of ";
@@ -48,6 +51,11 @@ impl Sampling {
         // Recordings of earlier versions chose without regard to length.
         let long = text.split_once(LONGER).and_then(|(_, text)| leading_number(text));
         Sampling { every, long: long.unwrap_or(u64::MAX) }
+    }
+
+    /// Returns whether a trace says that requests have call sites.
+    pub fn is_told(about: &About) -> bool {
+        about.get(NAME).is_some()
     }
 
     /// Returns for how many requests of this size one with a call site stands.

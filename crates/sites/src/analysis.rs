@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use heapwright_recording::sampling::Sampling;
+use heapwright_recording::sampling::{MARKED, Sampling};
 use heapwright_simulate::choice::open;
 use heapwright_trace::import::{IMPORTED_FROM, SNAPSHOT};
 use heapwright_trace::{About, SiteId};
@@ -57,6 +57,10 @@ fn without_sites(path: &Path, about: &About, damage: Option<String>) -> String {
         return format!("{} was imported from {format}, and its source tells no call sites", path.shown());
     }
     let every = Sampling::of(about).every;
+    if every == 1 && Sampling::is_told(about) {
+        let marked = if about.get(MARKED).is_some() { " within the marked blocks" } else { "" };
+        return format!("{} has no call sites: nothing was requested{marked}", path.shown());
+    }
     if every == 1 {
         return format!("{} has no call sites: record it with `heapwright record --sites=1`", path.shown());
     }

@@ -198,10 +198,11 @@ impl Function {
         let raw = function.raw_name().ok()?;
         let location = frame.location.as_ref();
         let path = location.and_then(|location| location.file);
-        let file = path.and_then(|path| path.rsplit('/').next());
+        // A blank would end the name of the function.
+        let file = path.and_then(|path| path.rsplit('/').next()).map(|file| file.replace(' ', "\u{a0}"));
         let place = file.map(|file| match location.and_then(|location| location.line) {
             Some(line) => format!("{file}:{line}"),
-            None => file.to_owned(),
+            None => file,
         });
         // The namespace is known by the file.
         let is_partial_of_std = !raw.starts_with("_Z") && path.is_some_and(is_of_std);
@@ -239,11 +240,8 @@ fn by_symbol(loader: &Loader, address: u64) -> Option<String> {
 /// Returns readers of the file's debug information and of its symbols.
 fn loaders(path: &Path) -> Vec<Loader> {
     let separate = debug_files(path).into_iter().find(|file| file.is_file());
-    let separate = separate.and_then(|file| {
-        let supplement = supplement_of(&file).filter(|file| file.is_file());
-        Loader::new_with_sup(&file, supplement).ok()
-    });
-    separate.into_iter().chain(Loader::new(path).ok()).collect()
+    let files = separate.into_iter().chain([path.to_owned()]);
+    files.filter_map(|file| Loader::new_with_sup(&file, supplement_of(&file)).ok()).collect()
 }
 
 type Elf<'f> = ElfFile<'f, FileHeader64<Endianness>, &'f ReadCache<BufReader<File>>>;
@@ -257,11 +255,7 @@ fn ask<R>(path: &Path, ask: impl FnOnce(&Elf<'_>) -> Option<R>) -> Option<R> {
 
 /// Returns the paths where separate debug information of a file may be, likeliest first.
 fn debug_files(path: &Path) -> Vec<PathBuf> {
-    let by_contents = ask(path, |elf| {
-        let hash: String = elf.build_id().ok()??.iter().map(|byte| format!("{byte:02x}")).collect();
-        let (folder, name) = hash.split_at_checked(2)?;
-        Some(PathBuf::from(format!("{DEBUG}/.build-id/{folder}/{name}.debug")))
-    });
+    let by_contents = ask(path, |elf| by_hash(elf.build_id().ok()??));
     let by_name = ask(path, |elf| {
         let (name, sum) = elf.gnu_debuglink().ok()??;
         let (name, folder) = (OsStr::from_bytes(name), path.parent()?);
@@ -277,12 +271,22 @@ fn has_sum(file: &Path, sum: u32) -> bool {
     fs::read(file).is_ok_and(|contents| crc32fast::hash(&contents) == sum)
 }
 
-/// Returns the path of the supplementary file that several debug files share.
+/// Returns the path of the supplementary file that several files with debug information share, as `dwz -m` makes it: its
+/// name begins in the folder of the file, not of a link to it.
 fn supplement_of(path: &Path) -> Option<PathBuf> {
-    ask(path, |elf| {
-        let (name, _) = elf.gnu_debugaltlink().ok()??;
-        Some(path.parent()?.join(OsStr::from_bytes(name)))
-    })
+    let (name, hash) = ask(path, |elf| {
+        let (name, hash) = elf.gnu_debugaltlink().ok()??;
+        Some((PathBuf::from(OsStr::from_bytes(name)), by_hash(hash)))
+    })?;
+    let named = fs::canonicalize(path).ok().and_then(|file| Some(file.parent()?.join(name)));
+    named.into_iter().chain(hash).find(|file| file.is_file())
+}
+
+/// Returns the path where the debug information of the file with this hash is installed.
+fn by_hash(hash: &[u8]) -> Option<PathBuf> {
+    let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    let (folder, name) = digits.split_at_checked(2)?;
+    Some(PathBuf::from(format!("{DEBUG}/.build-id/{folder}/{name}.debug")))
 }
 
 #[cfg(test)]
@@ -348,6 +352,28 @@ mod tests {
         }
         let expected: Vec<String> = (1..=16).chain(26..=40).map(|number| format!("inlined{number}")).collect();
         assert_eq!(deepest(40)[..31], expected);
+    }
+
+    /// Debian's packages have such files beside separate debug information.
+    #[test]
+    fn what_dwz_has_moved_to_a_file_for_several_libraries_is_found_there_also_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let libraries = [4, 5].map(|depth| library_of(depth, folder.path()));
+        let moved = Command::new("dwz").current_dir(folder.path()).args(["-m", "shared", "4.so", "5.so"]).status();
+        if !moved.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: no dwz");
+            return;
+        }
+        let has_supplement = |elf: &Elf<'_>| elf.gnu_debugaltlink().ok()?.map(|_| ());
+        ask(&libraries[0], has_supplement).expect("there was something to share");
+        fs::create_dir(folder.path().join("links")).unwrap();
+        let link: Arc<Path> = folder.path().join("links/l.so").into();
+        std::os::unix::fs::symlink(&libraries[0], &link).unwrap();
+        for library in [&libraries[0], &link] {
+            let places = places_in(library);
+            let names = Names::default().of(&places);
+            assert!(names.iter().any(|(_, name)| name.ends_with(" in real 4.c:7")), "{names:?}");
+        }
     }
 
     #[test]
