@@ -533,6 +533,25 @@ fn a_program_that_is_not_recorded_is_reported_where_another_goes_on_as_it() {
         let expected = "went on as sh, of which nothing was recorded: it was probably started without LD_PRELOAD";
         assert!(said.contains(expected), "{program:?}: {said}");
     }
+    // By its name the next program is the same one.
+    let source = r#"
+        #include <stdlib.h>
+        #include <time.h>
+        #include <unistd.h>
+        void *volatile kept;
+        int main(int count, char **words) {
+            kept = malloc(100);
+            char *again[] = {words[0], "again", 0}, *variables[] = {"PATH=/bin", 0};
+            if (count < 2) execve(words[0], again, variables);
+            struct timespec pause = {0, 300000000};
+            nanosleep(&pause, 0);
+            return 0;
+        }"#;
+    let itself = common::compiled(folder.path(), "itself", source, &["-w", "-fno-builtin"]);
+    let output = record(&trace).arg(&itself).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let expected = "went on as itself, of which nothing was recorded: it was probably started without LD_PRELOAD";
+    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
     let mut only = heapwright();
     only.args(["record", "--min-events", "0", "--only", "sh", "-o"]).arg(&trace).args(["--", "sh", "-c", "exec ls"]);
     let output = only.output().unwrap();

@@ -76,6 +76,7 @@ impl Process {
             names: names(&source),
             is_the_program: false,
             exited: false,
+            ran_another: false,
             successor: None,
             forked: source.header().forked != 0,
             path: PathBuf::new(),
@@ -149,6 +150,7 @@ impl Process {
             }
         };
         let outcome = read_to_the_end(source, &mut translation, stop).and_then(|ending| {
+            recorded.ran_another = ending == Ending::Replaced;
             recorded.outlived = ending == Ending::Stopped;
             recorded.limit = self.max_size.filter(|_| ending == Ending::Limit);
             if let Some(why) = why_incomplete(source, recorded) {
@@ -199,8 +201,10 @@ fn why_incomplete(source: &Source, recorded: &Recorded) -> Option<String> {
 /// How the reading of a stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// With the process.
+    /// With the process, or with its program when the next one has a stream.
     Over,
+    /// With the process, which had come to run another program, without the recorder.
+    Replaced,
     /// By `stop`, while the process was running.
     Stopped,
     /// At the limit of the trace's length.
@@ -219,7 +223,7 @@ fn read_to_the_end(source: &mut Source, translation: &mut Translation, stop: &At
 }
 
 fn read_until(source: &mut Source, translation: &mut Translation, stop: &AtomicBool) -> Result<Ending> {
-    let mut flushed = Instant::now();
+    let (mut flushed, mut runs_another) = (Instant::now(), false);
     totals::sample_first(source, translation)?;
     loop {
         // Loaded before the stream is read: whatever was recorded before the end is then read below.
@@ -236,9 +240,12 @@ fn read_until(source: &mut Source, translation: &mut Translation, stop: &AtomicB
             flush_when_due(translation, &mut flushed)?;
         }
         if over {
-            return Ok(Ending::Over);
+            // What begins a stream late is recorded.
+            let is_replaced = runs_another && !source.producer().is_replaced();
+            return Ok(if is_replaced { Ending::Replaced } else { Ending::Over });
         }
         totals::sample_when_quiet(source, translation)?;
+        runs_another = runs_another || source.runs_another();
         flush_when_due(translation, &mut flushed)?;
         let is_busy = source.buffers_read() - before >= BUSY;
         thread::sleep(if is_busy { SHORT_PAUSE } else { PAUSE });

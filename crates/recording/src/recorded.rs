@@ -33,6 +33,8 @@ pub struct Recorded {
     pub is_the_program: bool,
     /// Whether it ended as `exit` does, which excludes that another program took its place.
     pub(super) exited: bool,
+    /// Whether its process was seen to run another program, without the recorder.
+    pub(super) ran_another: bool,
     /// What its process ran afterwards, without the recorder.
     pub(super) successor: Option<Successor>,
     /// Whether the process began as a fork, with its parent's blocks.
@@ -158,12 +160,12 @@ impl Recorded {
         })
     }
 
-    /// Takes note of the name that its process, which has ended, had last: if it is none of the program's own, another
-    /// program took its place. The recorder last made a stream for the program with the number `last_image`; `refused`
+    /// Takes note of the name that its process, which has ended, had last: if it is none of the program's own, or
+    /// another one was seen, another program took its place. The recorder last made a stream for the program with the number `last_image`; `refused`
     /// are the processes for which it could not make one.
     pub(super) fn ended_as(&mut self, name: Option<OsString>, last_image: Option<u32>, refused: &[Refused]) {
         let ended = self.is_whole() && !self.outlived && self.limit.is_none();
-        let is_own = |name: &OsString| self.names.iter().any(|own| cut(own) == cut(name));
+        let is_own = |name: &OsString| !self.ran_another && self.names.iter().any(|own| cut(own) == cut(name));
         let name = name.filter(|name| ended && !self.exited && !name.is_empty() && !is_own(name));
         self.successor = name.map(|name| {
             let is_it = |refused: &&Refused| refused.pid == self.pid && cut(&refused.name) == cut(&name);

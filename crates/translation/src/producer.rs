@@ -1,5 +1,6 @@
 //! The program that writes a stream: whether it runs, and what the system says of its process.
 
+use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -101,6 +102,14 @@ impl Producer {
         self.maps.is_there().unwrap_or_else(|| !self.is_over())
     }
 
+    /// Returns whether the process runs another program that has not begun a stream. One that is ending has no mappings
+    /// at all.
+    pub(crate) fn runs_another(&self) -> bool {
+        let Some(seen) = self.seen.filter(|_| self.maps.is_there() == Some(false)) else { return false };
+        let has_mappings = fs::read(format!("/proc/{}/maps", seen.pid)).is_ok_and(|lines| !lines.is_empty());
+        has_mappings && !self.is_over()
+    }
+
     /// Returns whether the process lives. Numbers say so within one namespace, and announcements across them; these end
     /// with the program. Of a process without either, the mappings do, if it was found while it lived.
     fn life(&self) -> Life {
@@ -118,7 +127,7 @@ impl Producer {
     }
 
     /// Returns whether the process has begun to run another program.
-    pub(crate) fn is_replaced(&self) -> bool {
+    pub fn is_replaced(&self) -> bool {
         self.path_of(self.image() + 1).exists()
     }
 

@@ -77,6 +77,11 @@ impl Source {
         self.producer.is_running()
     }
 
+    /// Returns whether the process was found to run another program that has no stream. Costs a few microseconds.
+    pub fn runs_another(&self) -> bool {
+        self.producer.runs_another()
+    }
+
     /// Returns whether a call is in a buffer that has not been read to its end.
     pub fn has_calls(&self) -> bool {
         let is_call = |_: &Buffer, _, entry| match entry {
