@@ -117,9 +117,9 @@ fn notes(analysis: &Analysis, rows: &[Row], all: usize) -> Vec<String> {
     }
     if rows.iter().any(|row| row.every > 1) {
         let Sampling { every, long } = analysis.ledger.sampling;
-        let of_long = if long == u64::MAX { String::new() } else { format!(", and all of {}", bytes(long)) };
+        let and_long = if long == u64::MAX { String::new() } else { format!(", and each of {} or more", bytes(long)) };
         notes.push(format!(
-            "One request in {every}{of_long} has a stack: rows are estimates, ± is the standard deviation of what is held."
+            "One request in {every} has a stack{and_long}: rows are estimates, ± is the standard deviation of what is held."
         ));
     }
     if analysis.ledger.sampling.every == 1 && analysis.ledger.with_site < analysis.ledger.requests {
