@@ -228,8 +228,8 @@ mod tests {
         let error = Partial::open(&place).err().unwrap().to_string();
         assert!(error.contains("another recording writes"), "{error}");
         drop(file);
-        // What a dead recorder left stays until the next one has something to write. A child that another test makes has
-        // the file, and its lock, until it executes its program.
+        // What a dead recorder left stays until the next one has something to write. A child that another test makes
+        // has the file, and its lock, until it executes its program.
         let patience = std::time::Instant::now() + std::time::Duration::from_secs(10);
         let other = loop {
             match Partial::open(&place) {

@@ -160,9 +160,9 @@ impl Recorded {
         })
     }
 
-    /// Takes note of the name that its process, which has ended, had last: if it is none of the program's own, or
-    /// another one was seen, another program took its place. The recorder last made a stream for the program with the number `last_image`; `refused`
-    /// are the processes for which it could not make one.
+    /// Takes note of the name that its process, which has ended, had last: if it is none of the program's own, or if
+    /// another program was seen, that took its place. The recorder last made a stream for the program with the number
+    /// `last_image`; `refused` are the processes for which it could not make one.
     pub(super) fn ended_as(&mut self, name: Option<OsString>, last_image: Option<u32>, refused: &[Refused]) {
         let ended = self.is_whole() && !self.outlived && self.limit.is_none();
         let is_own = |name: &OsString| !self.ran_another && self.names.iter().any(|own| cut(own) == cut(name));

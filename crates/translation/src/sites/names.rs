@@ -271,8 +271,8 @@ fn has_sum(file: &Path, sum: u32) -> bool {
     fs::read(file).is_ok_and(|contents| crc32fast::hash(&contents) == sum)
 }
 
-/// Returns the path of the supplementary file that several files with debug information share, as `dwz -m` makes it: its
-/// name begins in the folder of the file, not of a link to it.
+/// Returns the path of the supplementary file that several files with debug information share, as `dwz -m` makes it:
+/// its name begins in the folder of the file, not of a link to it.
 fn supplement_of(path: &Path) -> Option<PathBuf> {
     let (name, hash) = ask(path, |elf| {
         let (name, hash) = elf.gnu_debugaltlink().ok()??;

@@ -1,9 +1,9 @@
 //! The callers of functions that align the stack for their locals.
 //!
-//! Where a function has locals that need more than 16 bytes of alignment, and a frame of a size that is not known before
-//! (`alloca`, or arguments on the stack), GCC stores the address of its frame on the aligned stack, below the frame
-//! pointer. The table of unwinding says so by an expression that reads memory, which the unwinder does not evaluate: it
-//! would guess.
+//! Where a function has locals that need more than 16 bytes of alignment, and a frame of a size that is not known
+//! before (`alloca`, or arguments on the stack), GCC stores the address of its frame on the aligned stack, below the
+//! frame pointer. The table of unwinding says so by an expression that reads memory, which the unwinder does not
+//! evaluate: it would guess.
 
 use addr2line::gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, Encoding, EndianSlice, Expression, LittleEndian, Operation, Register,
@@ -31,8 +31,8 @@ mod registers {
 }
 
 impl Realigned {
-    /// Returns what the tables `eh_frame` and `eh_frame_hdr`, of a file that has them at these addresses, say of the code
-    /// at `address`; `None` for functions of other kinds.
+    /// Returns what the tables `eh_frame` and `eh_frame_hdr`, of a file that has them at these addresses, say of the
+    /// code at `address`; `None` for functions of other kinds.
     #[cfg(target_arch = "x86_64")]
     pub fn of(eh_frame: (u64, &[u8]), eh_frame_hdr: (u64, &[u8]), address: u64) -> Option<Realigned> {
         const WORD: u8 = size_of::<u64>() as u8;
