@@ -245,8 +245,7 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
     // A program that was not to be recorded needs no reason.
     let is_chosen = |program: &Recorded| options.only.is_empty() || last_image <= Some(program.image);
     if let Some(program) = traces.first_mut().filter(|first| first.is_the_program && is_chosen(first)) {
-        program.names.extend(namesakes);
-        program.ended_as(finished.name, last_image, &refused);
+        program.ended_as(finished.name, &namesakes, last_image, &refused);
     }
     match (traces.is_empty(), unread) {
         (true, Some(unread)) => bail!("nothing was recorded: its calls cannot be read: {}", unread.reason()),

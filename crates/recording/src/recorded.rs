@@ -161,12 +161,20 @@ impl Recorded {
     }
 
     /// Takes note of the name that its process, which has ended, had last: if it is none of the program's own, or if
-    /// another program was seen, that took its place. The recorder last made a stream for the program with the number
-    /// `last_image`; `refused` are the processes for which it could not make one.
-    pub(super) fn ended_as(&mut self, name: Option<OsString>, last_image: Option<u32>, refused: &[Refused]) {
+    /// another program was seen, that took its place, unless it is one of the `namesakes`, which may be recorded
+    /// programs of this process. The recorder last made a stream for the program with the number `last_image`; `refused`
+    /// are the processes for which it could not make one.
+    pub(super) fn ended_as(
+        &mut self,
+        name: Option<OsString>,
+        namesakes: &[OsString],
+        last_image: Option<u32>,
+        refused: &[Refused],
+    ) {
         let ended = self.is_whole() && !self.outlived && self.limit.is_none();
-        let is_own = |name: &OsString| !self.ran_another && self.names.iter().any(|own| cut(own) == cut(name));
-        let name = name.filter(|name| ended && !self.exited && !name.is_empty() && !is_own(name));
+        let own: &[OsString] = if self.ran_another { &[] } else { &self.names };
+        let is_recorded = |name: &OsString| own.iter().chain(namesakes).any(|known| cut(known) == cut(name));
+        let name = name.filter(|name| ended && !self.exited && !name.is_empty() && !is_recorded(name));
         self.successor = name.map(|name| {
             let is_it = |refused: &&Refused| refused.pid == self.pid && cut(&refused.name) == cut(&name);
             let why = match refused.iter().find(is_it) {
