@@ -112,19 +112,21 @@ unsafe fn zero(block: NonNull<u8>, bytes: usize) {
     }
 }
 
-/// Makes at most [`PIECE`] bytes zero: by purging a piece of which most is known to be away, otherwise by writing.
-/// To write a page that is there takes a thirtieth of the time of the page fault that a purge would cost the program.
+/// Makes at most [`PIECE`] bytes zero: by purging whole pages of which most are known to be away, otherwise by writing.
+/// To write a page that is there takes a thirtieth of the time of the page fault that a purge would cost the program;
+/// to ask for few pages would take as long as to write them.
 ///
 /// # Safety
 /// As [`zero`].
 unsafe fn zero_piece(start: NonNull<u8>, bytes: usize) {
-    let can_be_purged = bytes == PIECE && start.addr().get().is_multiple_of(page_size());
-    let is_away = || resident_unless_filtered(start, PIECE).is_some_and(|resident| resident < PIECE / 2);
+    const WORTH_ASKING: usize = PIECE / 4;
+    let pages = bytes - bytes % page_size();
+    let can_be_purged = pages >= WORTH_ASKING && start.addr().get().is_multiple_of(page_size());
+    let is_away = || resident_unless_filtered(start, pages).is_some_and(|resident| resident < pages / 2);
     // SAFETY: as this function requires.
     unsafe {
-        if !can_be_purged || !is_away() || purge(start, PIECE).is_err() {
-            start.write_bytes(0, bytes);
-        }
+        let purged = if can_be_purged && is_away() && purge(start, pages).is_ok() { pages } else { 0 };
+        start.add(purged).write_bytes(0, bytes - purged);
     }
 }
 

@@ -99,11 +99,11 @@ pub unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Result<NonNull<u8>,
     Ok(new)
 }
 
-/// Returns whether a block of a class, `usable` bytes long, stays when it is resized to `size` bytes: one of which less
-/// than half is needed moves to a shorter one, unless it is short itself.
+/// Returns whether a block of a class, `usable` bytes long, stays when it is resized to `size` bytes: one of which a
+/// quarter is not needed moves to a shorter one, unless it is short itself.
 #[inline(always)]
 fn stays(usable: usize, size: usize) -> bool {
     /// A cache line: a part of it is not worth a page of another class.
     const SHORT: usize = 64;
-    size <= usable && (size > usable / 2 || usable <= SHORT)
+    size <= usable && (size > usable - usable / 4 || usable <= SHORT)
 }

@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{Filled, any_size, ready, seeded};
-use heapwright_cached as cached;
+use common::{Filled, any_size, measures, ready, seeded};
+use heapwright_cached::{self as cached, Measures};
 use heapwright_heaps::FreeError;
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -40,6 +40,36 @@ fn blocks_hold_what_is_written_to_them() {
 }
 
 #[test]
+fn a_block_of_which_a_quarter_is_not_needed_any_more_moves_to_a_shorter_one() {
+    ready();
+    if measures() != Measures::NONE {
+        return;
+    }
+    let allocate = |size| cached::allocate(size).expect("there is memory");
+    let free = |block| {
+        // SAFETY: the block is not used any more.
+        unsafe { cached::free(block) }.expect("it is a block");
+    };
+    let resized = |block, size| {
+        // SAFETY: the block is used.
+        unsafe { cached::reallocate(block, size) }.expect("it is a block")
+    };
+    let usable_size = |block| cached::usable_size(block).expect("it is a block");
+    for size in (90..32_000).step_by(37) {
+        let block = allocate(size);
+        let usable = usable_size(block);
+        let needed = usable - usable / 4;
+        // The first blocks of a size may be those of a longer class.
+        let others: [NonNull<u8>; 20] = std::array::from_fn(|_| allocate(needed));
+        assert_eq!(resized(block, usable - usable / 8), block, "{usable}");
+        let shorter = resized(block, needed);
+        let left = usable_size(shorter);
+        assert!(left < usable && left - needed <= (needed / 8).max(16), "{needed} of {usable} bytes: {left}");
+        others.into_iter().chain([shorter]).for_each(free);
+    }
+}
+
+#[test]
 fn every_class_is_used_to_its_last_block() {
     ready();
     for size in (0..2048).step_by(8).chain((2048..40_000).step_by(500)) {
@@ -63,7 +93,8 @@ fn aligned_blocks_are_aligned() {
         }
     }
     blocks.into_iter().for_each(Filled::free);
-    assert!(cached::allocate_aligned(1, 1 << 40).is_err());
+    // No address of a process but 0 is a multiple of that.
+    assert!(cached::allocate_aligned(1, 1 << 48).is_err());
 }
 
 #[test]

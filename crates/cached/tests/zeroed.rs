@@ -12,9 +12,13 @@ const PAGES: usize = LENGTH / 4096;
 
 /// Allocates a zeroed block, sees that it is, and writes the first `written` bytes.
 fn zeroed(written: usize) -> NonNull<u8> {
-    let block = cached::allocate_zeroed(LENGTH).expect("there is memory");
+    zeroed_of(LENGTH, written)
+}
+
+fn zeroed_of(length: usize, written: usize) -> NonNull<u8> {
+    let block = cached::allocate_zeroed(length).expect("there is memory");
     // SAFETY: the block is new and that long.
-    let bytes = unsafe { std::slice::from_raw_parts_mut(block.as_ptr(), LENGTH) };
+    let bytes = unsafe { std::slice::from_raw_parts_mut(block.as_ptr(), length) };
     assert!(bytes[..written].iter().all(|byte| *byte == 0));
     bytes[..written].fill(1);
     block
@@ -63,5 +67,22 @@ fn memory_that_is_there_is_zeroed_and_what_is_not_stays_away() {
     let rest = unsafe { std::slice::from_raw_parts(block.as_ptr(), LENGTH) };
     assert!(rest[LENGTH / 4..].iter().all(|byte| *byte == 0));
     free(block);
+    // Blocks of no whole number of pieces, or shorter than one, and of no whole number of pages.
+    for length in [4_000_000, 700_001] {
+        let first = zeroed_of(length, length);
+        // Memory behind which there is none is new again once it was purged.
+        let behind = cached::allocate(64 << 10).expect("there is memory");
+        free(first);
+        cached::trim();
+        let block = zeroed_of(length, 1);
+        assert_eq!(block, first, "the hole is filled");
+        let resident = heapwright_os::resident(block, length).expect("the system says it");
+        assert!(resident < length / 8, "{resident} bytes of {length} are there, and one was written");
+        // SAFETY: the block is that long.
+        let bytes = unsafe { std::slice::from_raw_parts(block.as_ptr(), length) };
+        assert!(bytes[1..].iter().all(|byte| *byte == 0));
+        free(block);
+        free(behind);
+    }
     untouched.into_iter().for_each(free);
 }

@@ -203,6 +203,18 @@ fn the_table_comes_at_every_exit_even_with_standard_error_closed() {
     }
 }
 
+#[test]
+fn the_table_is_not_written_into_a_file_that_has_the_number_of_standard_error_by_now() {
+    let file = folder("reused").join("records");
+    for policy in POLICIES {
+        let path = file.to_str().unwrap();
+        let output = run(&leaver(), &["reuses", path], &[("HEAPWRIGHT_POLICY", policy), ("HEAPWRIGHT_STATS", "1")]);
+        assert_eq!((code(&output), complaints(&output)), (0, String::new()), "{policy}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "record\n", "{policy}");
+        fs::remove_file(&file).unwrap();
+    }
+}
+
 /// The peak of the process may be that of the program which started it.
 #[test]
 fn the_peak_is_not_known_without_the_system_s_files() {

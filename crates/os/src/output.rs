@@ -125,6 +125,14 @@ impl Output {
         identity(self.descriptor) == Some(self.file)
     }
 
+    /// Returns itself while it is open, otherwise standard error if that is the same file; `None` if both are closed, or
+    /// are files of the program's by now.
+    #[must_use]
+    pub fn still_open(self) -> Option<Output> {
+        let original = Output { descriptor: libc::STDERR_FILENO, ..self };
+        [self, original].into_iter().find(Output::is_open)
+    }
+
     /// Writes `bytes`, until the system refuses. Not a cancellation point.
     pub fn write(&self, bytes: &[u8]) {
         let _ = self.write_all(bytes);

@@ -24,7 +24,7 @@ type Text = Line<{ 24 << 10 }>;
 pub(crate) fn report() {
     match with_rarely(|state| state.settings.report).unwrap_or(Report::Nothing) {
         Report::Nothing => {}
-        Report::Table(output) => print_table(if output.is_open() { output } else { Output::standard_error() }),
+        Report::Table(output) => output.still_open().map_or((), print_table),
         Report::Json(path) => uncancelled(|| print_json(path.bytes())),
     }
 }

@@ -1,4 +1,6 @@
-/* Leaves by the way named by its argument, having closed standard error as careful programs do. */
+/* Leaves by the way named by its argument, having closed standard error as careful programs do. After "reuses PATH" a
+ * file of the program's has that number, and the one to which standard error was copied is closed. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +12,11 @@ static void close_standard_error(void) { fclose(stderr); }
 int main(int argc, char **argv)
 {
     const char *way = argc > 1 ? argv[1] : "";
+    if (!strcmp(way, "reuses")) {
+        for (int number = 0; number < 1024; number++) close(number);
+        for (int number = 0; number < 3; number++) open(argv[2], O_WRONLY | O_CREAT | O_APPEND, 0600);
+        return write(STDERR_FILENO, "record\n", 7) == 7 ? 0 : 1;
+    }
     atexit(close_standard_error);
     free(malloc(12345));
     if (!strcmp(way, "exit")) exit(0);
