@@ -26,8 +26,8 @@ use heapwright_slabs::long_cache::{Evicted, LongCache};
 /// The longest blocks that the page heap places.
 const LONGEST_PLACED: usize = 32 << 20;
 
-/// The longest alignment of blocks that the page heap places.
-const MOST_ALIGNED: usize = 1 << 20;
+/// The longest alignment of blocks that the page heap places: more than that of huge pages, which programs ask for.
+const MOST_ALIGNED: usize = 4 << 20;
 
 /// A block that is longer than this and has to be moved to grow gets a mapping of its own.
 const LONGEST_COPIED: usize = 512 << 10;

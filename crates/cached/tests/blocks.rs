@@ -84,7 +84,7 @@ fn aligned_blocks_are_aligned() {
     let mut random = seeded(2);
     let mut blocks = Vec::new();
     for number in 0..20_000 {
-        let align = 1 << random.u32(0..21);
+        let align = 1 << random.u32(0..24);
         let size = any_size(&mut random);
         let block = cached::allocate_aligned(size, align).expect("there is memory");
         blocks.push(Filled::over(block, number, size, align.max(16)));
