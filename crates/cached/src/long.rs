@@ -14,7 +14,9 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use heapwright_heaps::{FreeError, Mapping, ResizeError};
-use heapwright_os::{map, map_aligned, page_size, purge, remap, resident_unless_filtered, round_to_pages, unmap};
+use heapwright_os::{
+    MemoryLimit, map, map_aligned, page_size, purge, remap, resident_unless_filtered, round_to_pages, unmap,
+};
 
 use crate::counts;
 use heapwright_slabs::arena::{ARENA, ArenaGuard};
@@ -28,6 +30,9 @@ const LONGEST_PLACED: usize = 32 << 20;
 
 /// The longest alignment of blocks that the page heap places: more than that of huge pages, which programs ask for.
 const MOST_ALIGNED: usize = 4 << 20;
+
+/// The same in a process with a limit on addresses or data: what lies between such blocks counts, used or not.
+const MOST_ALIGNED_IN_LIMITS: usize = 1 << 20;
 
 /// A block that is longer than this and has to be moved to grow gets a mapping of its own.
 const LONGEST_COPIED: usize = 512 << 10;
@@ -68,9 +73,14 @@ fn count(layout: Layout, placed: &Placed) {
     }
 }
 
+/// Whether blocks of an alignment would lie too far apart in the page heap.
+fn is_far_apart(align: usize) -> bool {
+    align > MOST_ALIGNED || align > MOST_ALIGNED_IN_LIMITS && MemoryLimit::of_this_process() != MemoryLimit::Elsewhere
+}
+
 #[inline(never)]
 fn place(layout: Layout, heap: Option<Owned>) -> Result<Placed, OutOfMemory> {
-    if layout.align() > MOST_ALIGNED {
+    if is_far_apart(layout.align()) {
         return map_apart(layout);
     }
     if layout.size() > LONGEST_PLACED {

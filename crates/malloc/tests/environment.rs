@@ -203,6 +203,17 @@ fn the_table_comes_at_every_exit_even_with_standard_error_closed() {
     }
 }
 
+/// What lies between such blocks is not used, and counts where addresses are limited.
+#[test]
+fn blocks_far_apart_take_no_addresses_between_them_where_these_are_limited() {
+    let program = compile("far_apart.c", &[]);
+    for limit in ["ulimit -v 80000", "ulimit -d 40000"] {
+        let limited = format!("{limit} && exec \"$0\"");
+        let output = run("sh".as_ref(), &["-c", &limited, program.to_str().unwrap()], &[]);
+        assert_eq!((code(&output), complaints(&output)), (0, String::new()), "{limit}");
+    }
+}
+
 #[test]
 fn the_table_is_not_written_into_a_file_that_has_the_number_of_standard_error_by_now() {
     let file = folder("reused").join("records");
