@@ -125,8 +125,8 @@ impl Output {
         identity(self.descriptor) == Some(self.file)
     }
 
-    /// Returns itself while it is open, otherwise standard error if that is the same file; `None` if both are closed, or
-    /// are files of the program's by now.
+    /// Returns itself while it is open, otherwise standard error if that is the same file; `None` if both are closed,
+    /// or are files of the program's by now.
     #[must_use]
     pub fn still_open(self) -> Option<Output> {
         let original = Output { descriptor: libc::STDERR_FILENO, ..self };

@@ -162,8 +162,8 @@ impl Recorded {
 
     /// Takes note of the name that its process, which has ended, had last: if it is none of the program's own, or if
     /// another program was seen, that took its place, unless it is one of the `namesakes`, which may be recorded
-    /// programs of this process. The recorder last made a stream for the program with the number `last_image`; `refused`
-    /// are the processes for which it could not make one.
+    /// programs of this process. The recorder last made a stream for the program with the number `last_image`;
+    /// `refused` are the processes for which it could not make one.
     pub(super) fn ended_as(
         &mut self,
         name: Option<OsString>,

@@ -119,7 +119,8 @@ fn notes(analysis: &Analysis, rows: &[Row], all: usize) -> Vec<String> {
         let Sampling { every, long } = analysis.ledger.sampling;
         let and_long = if long == u64::MAX { String::new() } else { format!(", and each of {} or more", bytes(long)) };
         notes.push(format!(
-            "One request in {every} has a stack{and_long}: rows are estimates, ± is the standard deviation of what is held."
+            "One request in {every} has a stack{and_long}: rows are estimates, ± is the standard deviation of what is \
+             held."
         ));
     }
     if analysis.ledger.sampling.every == 1 && analysis.ledger.with_site < analysis.ledger.requests {

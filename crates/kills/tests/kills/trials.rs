@@ -240,7 +240,7 @@ fn opening_or_closing() -> Vec<Scenario> {
     SCENARIOS.iter().filter(seals).copied().collect()
 }
 
-/// Whoever creates is alone, and whoever does one of these operations.
+/// The process that creates is alone, and so is one that does any of these operations.
 fn alone(policy: PolicyKind, scenarios: &[Scenario], strides: Strides) -> Outcome {
     every_state_alone(&Creation::new(policy, place("creation")?), strides)?.verdict()?;
     each_operation(policy, scenarios, |operation| every_state_alone(operation, strides))
@@ -251,8 +251,10 @@ fn thorough() -> Vec<Scenario> {
     chosen(&["allocate in an empty heap", "allocate a part of a hole", "free the only block", "free between holes"])
 }
 
+/// Returns the operations with these names, all of which there must be.
 fn chosen(names: &[&str]) -> Vec<Scenario> {
-    SCENARIOS.iter().filter(|scenario| names.contains(&scenario.name)).copied().collect()
+    let named = |name: &&str| *SCENARIOS.iter().find(|scenario| scenario.name == *name).expect("there is one");
+    names.iter().map(named).collect()
 }
 
 fn killed_recoverers(policy: PolicyKind, scenarios: &[Scenario], sample: usize) -> Outcome {

@@ -128,9 +128,8 @@ impl Binary {
 
     /// Returns where the function at an address of the file has stored what its caller needs, if it aligns the stack.
     pub fn realigned(&self, address: u64) -> Option<Realigned> {
-        let table = |section: &'_ Section| (section.range.start, section.bytes.clone());
-        let (frames, index) = (table(self.eh_frame.as_ref()?), table(self.eh_frame_hdr.as_ref()?));
-        Realigned::of((frames.0, &frames.1), (index.0, &index.1), address)
+        let (frames, index) = (self.eh_frame.as_ref()?, self.eh_frame_hdr.as_ref()?);
+        Realigned::of((frames.range.start, &frames.bytes), (index.range.start, &index.bytes), address)
     }
 
     /// Returns the sections for framehop.

@@ -241,7 +241,9 @@ fn by_symbol(loader: &Loader, address: u64) -> Option<String> {
 fn loaders(path: &Path) -> Vec<Loader> {
     let separate = debug_files(path).into_iter().find(|file| file.is_file());
     let files = separate.into_iter().chain([path.to_owned()]);
-    files.filter_map(|file| Loader::new_with_sup(&file, supplement_of(&file)).ok()).collect()
+    // Without a supplement, if that is damaged.
+    let load = |file: &PathBuf| Loader::new_with_sup(file, supplement_of(file)).or_else(|_| Loader::new(file));
+    files.filter_map(|file| load(&file).ok()).collect()
 }
 
 type Elf<'f> = ElfFile<'f, FileHeader64<Endianness>, &'f ReadCache<BufReader<File>>>;

@@ -5,12 +5,14 @@
 //! frame pointer. The table of unwinding says so by an expression that reads memory, which the unwinder does not
 //! evaluate: it would guess.
 
+#[cfg(target_arch = "x86_64")]
 use addr2line::gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, Encoding, EndianSlice, Expression, LittleEndian, Operation, Register,
     RegisterRule, UnwindContext, UnwindExpression, UnwindSection,
 };
 use framehop::UnwindRegsNative;
 
+#[cfg(target_arch = "x86_64")]
 type Bytes<'b> = EndianSlice<'b, LittleEndian>;
 
 /// Where such a function has stored what its caller needs, as distances in bytes from its frame pointer.
