@@ -5,6 +5,7 @@ mod support;
 use std::fs;
 use std::path::PathBuf;
 
+use heapwright_testkit::library::tool;
 use serde_json::Value;
 use support::{POLICIES, code, compile, complaints, run};
 
@@ -223,6 +224,30 @@ fn the_table_is_not_written_into_a_file_that_has_the_number_of_standard_error_by
         assert_eq!((code(&output), complaints(&output)), (0, String::new()), "{policy}");
         assert_eq!(fs::read_to_string(&file).unwrap(), "record\n", "{policy}");
         fs::remove_file(&file).unwrap();
+    }
+}
+
+/// The system's answer to such a write is a signal that ends the process.
+#[test]
+fn what_the_library_writes_does_not_end_the_program() {
+    let statistics = ("HEAPWRIGHT_STATS", "1");
+    for variables in [&[statistics][..], &[("HEAPWRIGHT_POLICY", "best"), statistics]] {
+        let output = run(&leaver(), &["unread"], variables);
+        assert_eq!((code(&output), complaints(&output)), (0, String::new()), "{variables:?}");
+    }
+    let folder = folder("refused");
+    let (file, pipe) = (folder.join("limited"), folder.join("pipe"));
+    let program = compile("operators.cc", &[]);
+    tool("mkfifo", &[pipe.to_str().unwrap()]);
+    for (limits, path) in [("ulimit -f 0", &file), (":", &pipe)] {
+        let limited = format!("{limits} && exec \"$0\"");
+        let path = path.to_str().unwrap();
+        let variables = [("HEAPWRIGHT_STATS", &*format!("json:{path}"))];
+        // The shell has the library too.
+        let output = run("sh".as_ref(), &["-c", &limited, program.to_str().unwrap()], &variables);
+        let said = complaints(&output);
+        assert_eq!(code(&output), 0, "{limits}: {said}");
+        assert!(said.contains(&format!("could not be written to {path}: ")), "{limits}: {said}");
     }
 }
 

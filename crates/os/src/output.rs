@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 
 use crate::errno::errno;
 use crate::pages::{Refused, map, round_to_pages};
+use crate::waiting::without_signals_of_refusal;
 
 /// A buffer of at most `N` bytes of text. Longer text is truncated.
 ///
@@ -99,16 +100,19 @@ impl Output {
     }
 
     /// Opens the file at `path`, creates it if it does not exist, and empties it. It is locked until it is closed, so
-    /// that processes that end at the same time do not mix their texts. `None` when it cannot be opened.
+    /// that processes that end at the same time do not mix their texts. `None` when it cannot be opened, as a named
+    /// pipe that has no reader.
     #[must_use]
     pub fn file(path: &CStr) -> Option<Output> {
-        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC;
+        // Opening does not wait for a reader; writing does.
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NONBLOCK;
         // SAFETY: a `CStr` ends with a zero; the other calls take a descriptor and may fail (on a pipe, for example).
         unsafe {
             let descriptor = libc::open(path.as_ptr(), flags, 0o666 as libc::c_uint);
             if descriptor < 0 {
                 return None;
             }
+            libc::fcntl(descriptor, libc::F_SETFL, 0);
             libc::flock(descriptor, libc::LOCK_EX);
             libc::ftruncate(descriptor, 0);
             Some(Self::over(descriptor))
@@ -133,7 +137,8 @@ impl Output {
         [self, original].into_iter().find(Output::is_open)
     }
 
-    /// Writes `bytes`, until the system refuses. Not a cancellation point.
+    /// Writes `bytes`, until the system refuses. Not a cancellation point, and raises no signal: a pipe may have no
+    /// reader any more, and files a limit.
     pub fn write(&self, bytes: &[u8]) {
         let _ = self.write_all(bytes);
     }
@@ -141,7 +146,8 @@ impl Output {
     /// As [`Output::write`].
     ///
     /// # Errors
-    /// [`Refused`] when the system has not written all bytes: the disk may be full.
+    /// [`Refused`] when the system has not written all bytes: the disk may be full, or the file too long for the
+    /// process's limit.
     pub fn write_all(&self, bytes: &[u8]) -> Result<(), Refused> {
         // SAFETY: a slice is mapped.
         unsafe { self.write_memory_all(bytes.as_ptr(), bytes.len()) }
@@ -159,6 +165,13 @@ impl Output {
     /// # Safety
     /// The bytes are mapped for reading.
     unsafe fn write_memory_all(&self, start: *const u8, count: usize) -> Result<(), Refused> {
+        // SAFETY: the bytes are mapped, as this function requires.
+        without_signals_of_refusal(|| unsafe { self.write_until_refused(start, count) })
+    }
+
+    /// # Safety
+    /// The bytes are mapped for reading.
+    unsafe fn write_until_refused(&self, start: *const u8, count: usize) -> Result<(), Refused> {
         let mut done = 0;
         while done < count {
             // SAFETY: the bytes are mapped, as this function requires; only the system reads them.

@@ -36,6 +36,63 @@ pub fn undisturbed<R>(call: impl FnOnce() -> R) -> R {
     }
 }
 
+/// A set of signals, as the system has it.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Signals(u64);
+
+impl Signals {
+    const NONE: Signals = Signals(0);
+
+    /// The signals that end a process which writes to a pipe without a reader, or more than its limit on file sizes
+    /// allows.
+    const OF_REFUSED_WRITES: Signals = Signals(1 << (libc::SIGPIPE - 1) | 1 << (libc::SIGXFSZ - 1));
+
+    /// Blocks, unblocks or sets these signals in this thread; returns those that were blocked before.
+    fn mask(self, how: c_int) -> Signals {
+        let mut before = Signals::NONE;
+        // SAFETY: both sets are local variables of the length that is given.
+        unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, &self, &mut before, size_of::<Signals>()) };
+        before
+    }
+
+    /// Returns those of these signals that wait for this thread to unblock them.
+    fn waiting(self) -> Signals {
+        let mut waiting = Signals::NONE;
+        // SAFETY: the set is a local variable of the length that is given.
+        unsafe { libc::syscall(libc::SYS_rt_sigpending, &mut waiting, size_of::<Signals>()) };
+        Signals(waiting.0 & self.0)
+    }
+
+    /// Takes one of these signals that waits, so that it has no effect.
+    fn take_one(self) {
+        let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let no_details = null_mut::<libc::siginfo_t>();
+        // SAFETY: the set and the time are local variables, the set of the length that is given; null is allowed for
+        // the details.
+        unsafe {
+            libc::syscall(libc::SYS_rt_sigtimedwait, &self, no_details, &at_once, size_of::<Signals>());
+        }
+    }
+}
+
+/// Runs `write`, which the system may refuse with `SIGPIPE` or `SIGXFSZ` besides an error. The signal has no effect:
+/// what this library writes, the program did not. One that waited before stays, and so does `errno`.
+pub(crate) fn without_signals_of_refusal<R>(write: impl FnOnce() -> R) -> R {
+    let signals = Signals::OF_REFUSED_WRITES;
+    let before = signals.mask(libc::SIG_BLOCK);
+    let waited = signals.waiting();
+    let result = write();
+    errno_kept(|| {
+        let raised = Signals(signals.waiting().0 & !waited.0);
+        if raised.0 != 0 {
+            raised.take_one();
+        }
+        before.mask(libc::SIG_SETMASK);
+    });
+    result
+}
+
 /// Sleeps for a millisecond, or less when a signal interrupts it. The thread is not cancelled meanwhile.
 pub fn sleep_for_a_millisecond() {
     let time = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
