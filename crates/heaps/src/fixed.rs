@@ -90,8 +90,8 @@ impl<'r> FixedHeap<'r, Chosen> {
     /// Creates a heap under `policy` in `region`, metadata included, by the rules of [`COMPACT`].
     ///
     /// # Errors
-    /// [`RulesError::TooShort`], with the bytes that the region needs: about 400 for buddies, for all others at most
-    /// 256.
+    /// [`RulesError::TooShort`], with the bytes that the region needs: at most 111 for buddies, and 87 for all
+    /// others.
     pub fn with_policy(policy: PolicyKind, region: &'r mut [MaybeUninit<u8>]) -> Result<Self, RulesError> {
         Self::with(policy, region, &COMPACT)
     }

@@ -50,6 +50,14 @@ fn a_region_that_is_too_short_is_refused_with_the_least_length() {
             assert!(least >= granule as usize && least < 16_384, "{least}");
         }
     }
+    for policy in PolicyKind::ALL {
+        // What the documentation of `with_policy` says, wherever the region begins.
+        let most = if policy == PolicyKind::Buddy { 111 } else { 87 };
+        for misalignment in 0..16 {
+            let held = FixedHeap::with_policy(policy, &mut memory[misalignment..][..most]);
+            assert!(held.is_ok(), "{} {misalignment}", policy.name());
+        }
+    }
     let mut short = [MaybeUninit::uninit(); 40];
     let error = FixedHeap::with_policy(PolicyKind::Best, &mut short).err().expect("40 bytes are too short");
     assert!(error.to_string().contains("it needs"), "{error}");
