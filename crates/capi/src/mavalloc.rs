@@ -7,7 +7,7 @@ use core::ptr::{NonNull, null_mut};
 use core::slice;
 
 use heapwright_heaps::{Chosen, FixedHeap, PolicyKind, Rules};
-use heapwright_os::{Lock, Refused, map, round_to_pages, unmap};
+use heapwright_os::{HeldAcrossForks, Lock, Refused, hold_across_forks, map, round_to_pages, unmap};
 
 const GRANULE: usize = 4;
 /// The engine's shortest region. The end of a shorter one is allocated for ever.
@@ -45,7 +45,38 @@ struct Region {
 // SAFETY: a region owns its heap and its mappings, and none of them is tied to a thread.
 unsafe impl Send for Region {}
 
-static REGION: Lock<Option<Region>> = Lock::new(None);
+/// The state of this process.
+struct Process {
+    region: Option<Region>,
+    watches_forks: bool,
+}
+
+static PROCESS: Lock<Process> = Lock::new(Process { region: None, watches_forks: false });
+
+/// A fork waits until no other thread of this process holds the lock: in the child it would be held for ever.
+impl HeldAcrossForks for Process {
+    type State = Process;
+
+    fn lock() -> &'static Lock<Process> {
+        &PROCESS
+    }
+}
+
+impl Process {
+    fn watch_forks(&mut self) -> Option<()> {
+        if !self.watches_forks {
+            hold_across_forks::<Process>().ok()?;
+            self.watches_forks = true;
+        }
+        Some(())
+    }
+
+    fn create(&mut self, size: usize, algorithm: c_int) -> Option<Region> {
+        self.watch_forks()?;
+        let bytes = size.checked_next_multiple_of(GRANULE).filter(|&bytes| bytes != 0)?;
+        Region::create(bytes, policy(algorithm)?)
+    }
+}
 
 impl Region {
     /// Creates a region of `bytes` (a multiple of 4) under `policy`; `None` when the system refuses memory or `bytes`
@@ -101,26 +132,25 @@ fn policy(algorithm: c_int) -> Option<PolicyKind> {
 
 /// Returns 0, or -1 and there is no region. A region that existed before is destroyed in both cases.
 pub(crate) fn init(size: usize, algorithm: c_int) -> c_int {
-    let mut region = REGION.lock();
-    *region = None;
-    let bytes = size.checked_next_multiple_of(GRANULE).filter(|&bytes| bytes != 0);
-    *region = bytes.zip(policy(algorithm)).and_then(|(bytes, policy)| Region::create(bytes, policy));
-    if region.is_some() { 0 } else { -1 }
+    let mut process = PROCESS.lock();
+    process.region = None;
+    process.region = process.create(size, algorithm);
+    if process.region.is_some() { 0 } else { -1 }
 }
 
 pub(crate) fn destroy() {
-    *REGION.lock() = None;
+    PROCESS.lock().region = None;
 }
 
 pub(crate) fn allocate(size: usize) -> *mut c_void {
-    let block = REGION.lock().as_mut().and_then(|region| region.allocate(size));
+    let block = PROCESS.lock().region.as_mut().and_then(|region| region.allocate(size));
     block.map_or(null_mut(), |block| block.as_ptr().cast())
 }
 
 /// # Safety
 /// If a used block starts at `block`, it is not used any more.
 pub(crate) unsafe fn free(block: *mut c_void) {
-    if let (Some(region), Some(block)) = (REGION.lock().as_mut(), NonNull::new(block.cast())) {
+    if let (Some(region), Some(block)) = (PROCESS.lock().region.as_mut(), NonNull::new(block.cast())) {
         // SAFETY: a used block that starts there is not used any more, as this function requires; the heap refuses
         // other addresses. The interface cannot report that.
         let _ = unsafe { region.heap.deallocate_unsized(block) };
@@ -128,5 +158,5 @@ pub(crate) unsafe fn free(block: *mut c_void) {
 }
 
 pub(crate) fn size() -> c_int {
-    REGION.lock().as_ref().map_or(0, |region| c_int::try_from(region.blocks()).unwrap_or(c_int::MAX))
+    PROCESS.lock().region.as_ref().map_or(0, |region| c_int::try_from(region.blocks()).unwrap_or(c_int::MAX))
 }

@@ -38,16 +38,21 @@ pub fn trust_the_clock_of_the_c_library() {
 
 /// Returns the time of a clock, which every system has, in nanoseconds.
 pub(crate) fn nanoseconds_of(clock: libc::clockid_t) -> u64 {
+    nanoseconds_if_any(clock).unwrap_or(0)
+}
+
+/// Returns the time of a clock in nanoseconds; `None` when there is none, such as that of a process that has ended.
+pub(crate) fn nanoseconds_if_any(clock: libc::clockid_t) -> Option<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let function =
         if IS_GENUINE.load(Ordering::Relaxed) { Some(libc::clock_gettime as ClockGettime) } else { function() };
-    match function {
+    let refused = match function {
         // SAFETY: the function writes to a local variable only.
         Some(function) => unsafe { function(clock, &raw mut time) },
         // SAFETY: as above.
         None => unsafe { libc::syscall(libc::SYS_clock_gettime, clock, &raw mut time) as i32 },
     };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    (refused == 0).then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 fn function() -> Option<ClockGettime> {

@@ -5,6 +5,7 @@ use core::fmt::{Arguments, Write};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::announcement::Announcements;
+use crate::clock::nanoseconds_of;
 use crate::errno::{errno, errno_kept};
 use crate::file_error::FileError;
 use crate::forks::fork_count;
@@ -331,10 +332,7 @@ fn even(hash: u32) -> u32 {
 
 /// The time since the system's boot in the unit of start times, which is 10 ms on every Linux.
 fn ticks_since_boot() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the time is written to a local variable.
-    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut now) };
-    now.tv_sec as u64 * 100 + now.tv_nsec as u64 / 10_000_000
+    nanoseconds_of(libc::CLOCK_BOOTTIME) / 10_000_000
 }
 
 /// Whether a process, of any user, has the number.

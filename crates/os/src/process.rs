@@ -81,11 +81,11 @@ pub fn has_thread(id: u32) -> bool {
     })
 }
 
-/// Returns the number of the parent process.
+/// Returns the number of the parent process, from the system as [`process_id`].
 #[must_use]
 pub fn parent_process_id() -> u32 {
     // SAFETY: the call has no preconditions.
-    unsafe { libc::getppid() as u32 }
+    unsafe { libc::syscall(libc::SYS_getppid) as u32 }
 }
 
 /// Why the current directory has no usable path.

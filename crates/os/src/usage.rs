@@ -2,6 +2,7 @@
 
 use core::fmt::Write;
 
+use crate::clock::nanoseconds_if_any;
 use crate::errno::errno_kept;
 use crate::file_error::FileError;
 use crate::output::Line;
@@ -34,7 +35,7 @@ pub struct Usage {
 pub fn own_usage() -> Option<Usage> {
     errno_kept(|| {
         let resident = anonymous(|line| read_own("statm", line))?;
-        let processor_nanoseconds = clock(libc::CLOCK_PROCESS_CPUTIME_ID)?;
+        let processor_nanoseconds = nanoseconds_if_any(libc::CLOCK_PROCESS_CPUTIME_ID)?;
         let faults = faults(libc::RUSAGE_SELF)?;
         Some(Usage { nanoseconds: now_nanoseconds(), resident, faults, processor_nanoseconds })
     })
@@ -43,7 +44,7 @@ pub fn own_usage() -> Option<Usage> {
 /// Returns the calling thread's page faults and processor time in nanoseconds since it began; 0 when not known.
 #[must_use]
 pub fn thread_usage() -> (u64, u64) {
-    errno_kept(|| (faults(libc::RUSAGE_THREAD).unwrap_or(0), clock(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0)))
+    errno_kept(|| (faults(libc::RUSAGE_THREAD).unwrap_or(0), nanoseconds_if_any(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0)))
 }
 
 /// Returns the usage of the process with this number; `None` when there is none, when it has ended and has not been
@@ -66,7 +67,7 @@ pub fn usage_by(process: u32, thread: u32) -> Option<Usage> {
         let mut of_process = 0;
         // SAFETY: the number of the clock is written to a local variable.
         let got = unsafe { libc::clock_getcpuclockid(process as libc::pid_t, &mut of_process) };
-        let processor_nanoseconds = if got == 0 { clock(of_process)? } else { return None };
+        let processor_nanoseconds = if got == 0 { nanoseconds_if_any(of_process)? } else { return None };
         // The memory of a process that has ended is gone, which is not a use of no memory.
         let usage = Usage { nanoseconds: now_nanoseconds(), resident, faults: minor + major, processor_nanoseconds };
         (resident != 0).then_some(usage)
@@ -162,13 +163,6 @@ fn faults(who: i32) -> Option<u64> {
 
 fn number(text: &[u8]) -> Option<u64> {
     core::str::from_utf8(text).ok()?.parse().ok()
-}
-
-fn clock(clock: libc::clockid_t) -> Option<u64> {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the time is written to a local variable.
-    let got = unsafe { libc::clock_gettime(clock, &mut time) };
-    (got == 0).then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 #[cfg(test)]

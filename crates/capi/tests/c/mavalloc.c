@@ -3,9 +3,12 @@
 
 #include "check.h"
 
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static const enum ALGORITHM ALL[] = {BEST_FIT, FIRST_FIT, WORST_FIT, NEXT_FIT};
 
@@ -87,6 +90,32 @@ static void tiny_regions(enum ALGORITHM algorithm) {
     mavalloc_destroy();
 }
 
+static volatile int forks_are_done;
+
+static void *pairs(void *nothing) {
+    while (!forks_are_done) mavalloc_free(mavalloc_alloc(8));
+    return nothing;
+}
+
+/* A child is a copy of one thread: what another one holds at the fork must not be held in it. */
+static void children_of_threads(void) {
+    CHECK(mavalloc_init(1024, FIRST_FIT) == 0);
+    pthread_t others[2];
+    for (int i = 0; i < 2; ++i) CHECK(pthread_create(&others[i], NULL, pairs, NULL) == 0);
+    for (int i = 0; i < 500; ++i) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            _exit(mavalloc_alloc(8) == NULL);
+        }
+        int status = 0;
+        CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    }
+    forks_are_done = 1;
+    for (int i = 0; i < 2; ++i) CHECK(pthread_join(others[i], NULL) == 0);
+    mavalloc_destroy();
+}
+
 int main(void) {
     without_a_region();
     for (int i = 0; i < 4; ++i) {
@@ -98,6 +127,7 @@ int main(void) {
     choice(BEST_FIT, 1);
     choice(WORST_FIT, 2);
     choice(NEXT_FIT, 0);
+    children_of_threads();
     puts("mavalloc: ok");
     return 0;
 }
