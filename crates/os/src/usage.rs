@@ -44,7 +44,9 @@ pub fn own_usage() -> Option<Usage> {
 /// Returns the calling thread's page faults and processor time in nanoseconds since it began; 0 when not known.
 #[must_use]
 pub fn thread_usage() -> (u64, u64) {
-    errno_kept(|| (faults(libc::RUSAGE_THREAD).unwrap_or(0), nanoseconds_if_any(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0)))
+    errno_kept(|| {
+        (faults(libc::RUSAGE_THREAD).unwrap_or(0), nanoseconds_if_any(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0))
+    })
 }
 
 /// Returns the usage of the process with this number; `None` when there is none, when it has ended and has not been

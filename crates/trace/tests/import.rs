@@ -93,8 +93,8 @@ fn memory_replay() {
         aligned(3, 104, 16),
         Event::Thread { thread: 1 },
         malloc(4, 7),
-        Event::Thread { thread: 0 },
     ];
+    // The last three lines write nothing.
     assert_eq!(events, expected);
     assert_eq!((summary.passed_over, summary.not_understood.count), (2, 1));
 }
@@ -202,7 +202,8 @@ fn heaptrack_of_older_versions_has_strings_without_lengths() {
 #[test]
 fn an_allocation_at_the_address_of_a_live_block_frees_it() {
     let (events, summary) = events(Format::Csv, "malloc,1,10\nmalloc,1,20\nfree,1\n");
-    assert_eq!(events, [malloc(0, 10), malloc(1, 20), Event::Free { block: 0 }, Event::Free { block: 1 }]);
+    // Before it appears: the two are not live at the same time.
+    assert_eq!(events, [malloc(0, 10), Event::Free { block: 0 }, malloc(1, 20), Event::Free { block: 1 }]);
     assert_eq!(summary.reused_places.first, [(2, "malloc,1,20".to_owned())]);
 }
 
@@ -243,5 +244,14 @@ fn garbage_is_counted_and_does_not_panic() {
         import(&Options::of(format), &bytes[..], &mut writer).unwrap();
         let long = vec![b'x'; 3 << 20];
         assert!(import(&Options::of(format), &long[..], &mut writer).is_err());
+    }
+}
+
+#[test]
+fn a_line_that_is_not_understood_writes_nothing() {
+    for (format, lines) in [(Format::Csv, "malloc,1,,,7\nnothing,1,10,,8\n"), (Format::MemoryReplay, "7: nothing 1\n")]
+    {
+        let (events, summary) = events(format, lines);
+        assert_eq!((events, summary.not_understood.count), (Vec::new(), lines.lines().count() as u64), "{lines}");
     }
 }

@@ -280,10 +280,12 @@ impl Translation {
     #[inline(always)]
     fn allocate(&mut self, thread: u32, address: u64, kind: Kind, size: u64, align: u64) -> Result<(), WriteError> {
         self.in_thread(thread)?;
+        self.make_way(address)?;
         self.write_site()?;
         let number = self.writer.allocate(kind, size, align)?;
         self.figures.allocations += 1;
-        self.appear(address, Block { number, size })
+        self.appear(address, Block { number, size });
+        Ok(())
     }
 
     #[inline(always)]
@@ -327,11 +329,13 @@ impl Translation {
             }
             (_, Some(block)) => {
                 self.in_thread(thread)?;
+                self.make_way(address)?;
                 self.write_site()?;
                 let number = self.writer.resize(block.number, size)?;
                 self.figures.resizes += 1;
                 self.figures.live -= block.size;
-                self.appear(address, Block { number, size })
+                self.appear(address, Block { number, size });
+                Ok(())
             }
             (_, None) => {
                 self.figures.unknown += 1;
@@ -340,28 +344,27 @@ impl Translation {
         }
     }
 
-    /// Records a block at `address`.
+    /// Frees the block at an address that is returned again: its free was not seen.
     #[inline(always)]
-    fn appear(&mut self, address: u64, block: Block) -> Result<(), WriteError> {
-        if let Some(old) = self.blocks.insert(address, block) {
-            self.free_unseen(old)?;
+    fn make_way(&mut self, address: u64) -> Result<(), WriteError> {
+        match self.blocks.remove(address) {
+            Some(old) => self.free_unseen(old),
+            None => Ok(()),
         }
-        self.count_live(block.size);
-        Ok(())
     }
 
-    /// Counts a block that has appeared.
-    #[inline(always)]
-    fn count_live(&mut self, size: u64) {
-        self.figures.live += size;
-        self.figures.peak_live = self.figures.peak_live.max(self.figures.live);
-    }
-
-    /// Frees a block whose address was returned again.
     #[inline(never)]
     fn free_unseen(&mut self, block: Block) -> Result<(), WriteError> {
         self.figures.unseen_frees += 1;
         self.end(block)
+    }
+
+    /// Records a block at `address`, where there is none.
+    #[inline(always)]
+    fn appear(&mut self, address: u64, block: Block) {
+        self.blocks.insert(address, block);
+        self.figures.live += block.size;
+        self.figures.peak_live = self.figures.peak_live.max(self.figures.live);
     }
 
     /// Writes the thread of the events that follow, if it changes.
@@ -418,7 +421,7 @@ impl Sink for Translation {
 /// Pages that were resident before may have been touched or not: the same share of them as of the others is counted.
 fn touched(size: u64, address: u64, before: u64, after: u64) -> Option<u64> {
     const PAGE: u64 = 4096;
-    let whole = ((address + size) / PAGE).saturating_sub(address.div_ceil(PAGE));
+    let whole = (address.checked_add(size)? / PAGE).saturating_sub(address.div_ceil(PAGE));
     let fresh = whole.checked_sub(before).filter(|&fresh| fresh > 0)?;
     let touched = after.checked_sub(before).filter(|&touched| touched < fresh)?;
     Some((u128::from(touched) * u128::from(whole) / u128::from(fresh)) as u64)
@@ -525,7 +528,7 @@ mod tests {
             call(Call::Failed, 1 << 50, 0),
         ]);
         let failed = Event::Failed { size: 1 << 50, align: 16 };
-        assert_eq!(events, [malloc(0, 30), malloc(1, 40), Event::Free { block: 0 }, failed]);
+        assert_eq!(events, [malloc(0, 30), Event::Free { block: 0 }, malloc(1, 40), failed]);
         assert_eq!((figures.unknown, figures.unseen_frees, figures.failed, figures.peak_live), (2, 1, 1, 40));
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn read<W: Write>(line: &str, ledger: &mut Ledger<'_, W>) -> Result<L
     let mut fields = line.split(',').map(str::trim);
     let operation = fields.next().unwrap_or_default();
     let Some(Columns { id, size, align, thread }) = Columns::parse(fields) else { return Ok(Line::NotUnderstood) };
-    ledger.in_thread(thread.unwrap_or(0))?;
+    ledger.in_thread(thread.unwrap_or(0));
     match (operation, id, size, align) {
         ("malloc" | "alloc" | "a", Some(id), Some(size), None) => ledger.malloc(id, size),
         ("calloc", Some(id), Some(size), None) => ledger.allocate(id, Kind::Calloc, size, DEFAULT_ALIGN),

@@ -153,7 +153,7 @@ impl Jemalloc {
     ) -> Result<(), ImportError> {
         let has_threads = stack.live.iter().any(|(thread, ..)| thread.is_some());
         for &(thread, count, bytes) in stack.live.iter().filter(|(thread, ..)| thread.is_some() == has_threads) {
-            ledger.in_thread(thread.unwrap_or(0))?;
+            ledger.in_thread(thread.unwrap_or(0));
             let (count, bytes) = self.scaled(count, bytes);
             snapshot.add(&Blocks { kind: Kind::Malloc, count, bytes }, site, ledger)?;
         }

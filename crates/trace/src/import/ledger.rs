@@ -14,6 +14,8 @@ pub(super) struct Ledger<'w, W: Write> {
     writer: &'w mut Writer<W>,
     live: HashMap<u64, u64>,
     threads: HashMap<u64, u64>,
+    /// The thread of the next event, by its identifier in the source. Only a line that is understood has one.
+    thread: Option<u64>,
     /// The block of a realloc whose new place has not been read yet.
     moving: Option<u64>,
     /// The first absolute time in the source.
@@ -29,6 +31,7 @@ impl<'w, W: Write> Ledger<'w, W> {
             writer,
             live: HashMap::new(),
             threads: HashMap::new(),
+            thread: None,
             moving: None,
             start: None,
             line: (0, String::new()),
@@ -44,10 +47,20 @@ impl<'w, W: Write> Ledger<'w, W> {
     }
 
     /// Sets the thread of the events that follow; `name` is its identifier in the source.
-    pub(super) fn in_thread(&mut self, name: u64) -> Result<(), ImportError> {
-        let next = self.threads.len() as u64;
-        let thread = *self.threads.entry(name).or_insert(next);
-        Ok(self.writer.in_thread(thread)?)
+    pub(super) fn in_thread(&mut self, name: u64) {
+        self.thread = Some(name);
+    }
+
+    /// Writes an event, in its thread.
+    fn write<R>(&mut self, event: impl FnOnce(&mut Writer<W>) -> Result<R, WriteError>) -> Result<R, ImportError> {
+        if let Some(name) = self.thread.take() {
+            let next = self.threads.len() as u64;
+            let thread = *self.threads.entry(name).or_insert(next);
+            self.writer.in_thread(thread)?;
+        }
+        let written = event(self.writer)?;
+        self.summary.events += 1;
+        Ok(written)
     }
 
     /// Sets the time of the events that follow, in nanoseconds since the beginning.
@@ -98,8 +111,7 @@ impl<'w, W: Write> Ledger<'w, W> {
         if !align.is_power_of_two() {
             return Ok(Line::NotUnderstood);
         }
-        self.writer.fail(size, align)?;
-        self.summary.events += 1;
+        self.write(|writer| writer.fail(size, align))?;
         Ok(Line::Done)
     }
 
@@ -108,16 +120,15 @@ impl<'w, W: Write> Ledger<'w, W> {
         if !align.is_power_of_two() {
             return Ok(Line::NotUnderstood);
         }
-        let block = self.writer.allocate(kind, size, align)?;
-        self.add_live(name, block)?;
+        self.make_way(name)?;
+        let block = self.write(|writer| writer.allocate(kind, size, align))?;
+        self.live.insert(name, block);
         Ok(Line::Done)
     }
 
     /// Adds the allocation of a block that the source never mentions again.
     pub(super) fn allocate_for_good(&mut self, kind: Kind, size: u64) -> Result<(), ImportError> {
-        self.writer.allocate(kind, size, DEFAULT_ALIGN)?;
-        self.summary.events += 1;
-        Ok(())
+        self.write(|writer| writer.allocate(kind, size, DEFAULT_ALIGN)).map(drop)
     }
 
     /// Adds an allocation by `malloc`, with the default alignment.
@@ -129,8 +140,9 @@ impl<'w, W: Write> Ledger<'w, W> {
     pub(super) fn resize(&mut self, old: u64, new: u64, size: u64) -> Result<Line, ImportError> {
         match self.live.remove(&old) {
             Some(block) => {
-                let becomes = self.writer.resize(block, size)?;
-                self.add_live(new, becomes)?;
+                self.make_way(new)?;
+                let becomes = self.write(|writer| writer.resize(block, size))?;
+                self.live.insert(new, becomes);
                 Ok(Line::Done)
             }
             None => {
@@ -143,10 +155,7 @@ impl<'w, W: Write> Ledger<'w, W> {
     /// Adds the free of a block.
     pub(super) fn free(&mut self, name: u64) -> Result<Line, ImportError> {
         match self.live.remove(&name) {
-            Some(block) => {
-                self.writer.free(block)?;
-                self.summary.events += 1;
-            }
+            Some(block) => self.write(|writer| writer.free(block))?,
             None => self.summary.unknown_blocks.add(self.line.0, &self.line.1),
         }
         Ok(Line::Done)
@@ -164,17 +173,17 @@ impl<'w, W: Write> Ledger<'w, W> {
     /// Completes the resize that [`Ledger::begin_move`] began; the block is called `name` from then on.
     pub(super) fn end_move(&mut self, name: u64, size: u64) -> Result<Line, ImportError> {
         let Some(block) = self.moving.take() else { return self.malloc(name, size) };
-        let becomes = self.writer.resize(block, size)?;
-        self.add_live(name, becomes)?;
+        self.make_way(name)?;
+        let becomes = self.write(|writer| writer.resize(block, size))?;
+        self.live.insert(name, becomes);
         Ok(Line::Done)
     }
 
-    fn add_live(&mut self, name: u64, block: u64) -> Result<(), ImportError> {
-        self.summary.events += 1;
-        if let Some(before) = self.live.insert(name, block) {
+    /// Frees the block whose name is given again: the source lacks its free.
+    fn make_way(&mut self, name: u64) -> Result<(), ImportError> {
+        if let Some(before) = self.live.remove(&name) {
             self.summary.reused_places.add(self.line.0, &self.line.1);
-            self.writer.free(before)?;
-            self.summary.events += 1;
+            self.write(|writer| writer.free(before))?;
         }
         Ok(())
     }

@@ -43,7 +43,7 @@ impl Logalloc {
         if call.process != *self.process.get_or_insert(call.process) {
             return Ok(Line::OfAnotherProcess);
         }
-        ledger.in_thread(call.thread)?;
+        ledger.in_thread(call.thread);
         enter(&call, ledger).unwrap_or(Ok(Line::NotUnderstood))
     }
 }

@@ -15,7 +15,7 @@ pub(super) fn read<W: Write>(line: &str, ledger: &mut Ledger<'_, W>) -> Result<L
     let Some((arguments, times)) = numbers.split_at_checked(arguments_of(call)) else {
         return Ok(Line::NotUnderstood);
     };
-    ledger.in_thread(thread)?;
+    ledger.in_thread(thread);
     if let [begin, _] = times {
         ledger.at_time_of_day(*begin);
     }

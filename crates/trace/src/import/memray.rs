@@ -51,7 +51,7 @@ impl Memray {
             return Ok(Line::NotUnderstood);
         };
         let kind = if allocator.ends_with("CALLOC") { Kind::Calloc } else { Kind::Malloc };
-        ledger.in_thread(thread)?;
+        ledger.in_thread(thread);
         let site = self.site(stack, ledger)?;
         self.snapshot.add(&Blocks { kind, count, bytes }, site, ledger)
     }

@@ -91,6 +91,7 @@ impl From<io::Error> for Defect {
 }
 
 const CUT_OFF: Defect = Defect::Invalid("it is cut off");
+const TOO_MUCH: Defect = Defect::Invalid("its values take more than 4 GiB");
 const EMPTY: Defect = Defect::Invalid("it takes a value from an empty stack");
 const NO_CONTAINER: Defect = Defect::Invalid("it adds to a value that is not a list or a dictionary of the right kind");
 const NO_NUMBER: Defect = Defect::Invalid("a number is missing or invalid");
@@ -212,7 +213,7 @@ impl<R: BufRead> Machine<R> {
 
     fn charge(&mut self, bytes: usize) -> Result<(), Defect> {
         self.retained += bytes as u64;
-        if self.retained <= LIMIT { Ok(()) } else { Err(Defect::Invalid("its values take more than 4 GiB")) }
+        if self.retained <= LIMIT { Ok(()) } else { Err(TOO_MUCH) }
     }
 
     fn push(&mut self, value: Value) -> Result<(), Defect> {
@@ -288,13 +289,17 @@ impl<R: BufRead> Machine<R> {
         }
     }
 
-    /// Reads `length` bytes. Does not allocate more than the source has.
+    /// Reads `length` bytes. Does not allocate more than the source has, nor more than the limit.
     fn many(&mut self, length: u64) -> Result<Vec<u8>, Defect> {
         let mut bytes = Vec::new();
         let left = LIMIT.saturating_sub(self.retained);
         (&mut self.source).take(length.min(left)).read_to_end(&mut bytes)?;
         self.offset += bytes.len() as u64;
-        if bytes.len() as u64 == length { Ok(bytes) } else { Err(CUT_OFF) }
+        match bytes.len() as u64 {
+            read if read == length => Ok(bytes),
+            read if read == left => Err(TOO_MUCH),
+            _ => Err(CUT_OFF),
+        }
     }
 
     /// Reads an integer of `length` bytes, lowest first.

@@ -19,7 +19,7 @@ pub(super) fn read<W: Write>(line: &str, ledger: &mut Ledger<'_, W>) -> Result<L
     let (Some(thread), Some(pointer), Some(size)) = (number(thread), address(pointer), number(size)) else {
         return Ok(Line::NotUnderstood);
     };
-    ledger.in_thread(thread)?;
+    ledger.in_thread(thread);
     match action {
         "allocate failure" => ledger.fail(size, ALIGN),
         "allocate" => ledger.allocate(pointer, Kind::Aligned, size, ALIGN),
