@@ -101,6 +101,12 @@ fn children_made_by_the_bare_system_call_end() {
     record_children("bare");
 }
 
+/// The stream of a program that was replaced is read, and given back, while such a child still writes to it.
+#[test]
+fn children_made_by_the_bare_system_call_outlive_the_program_that_made_them() {
+    record_children("outlive");
+}
+
 /// Such a child begins buffers for the thread that has made it, which are not left when it ends.
 #[test]
 fn what_children_of_vfork_allocate_is_recorded_in_the_buffer_of_their_thread() {

@@ -179,7 +179,8 @@ impl Reservation {
     /// happens if they are not accessible.
     ///
     /// # Errors
-    /// [`Refused`] when the process has too many mappings. Nothing has changed then.
+    /// [`Refused`] when the process has too many mappings, or the memory cannot be purged, as when it is locked
+    /// (`mlock`). The extent has not changed then.
     ///
     /// # Safety
     /// The contents of the bytes are not needed any more.
@@ -191,8 +192,9 @@ impl Reservation {
         // SAFETY: the range lies inside this reservation and is not needed, as this function requires.
         unsafe {
             if self.kind == Kind::Mapped {
+                // Before it is forbidden: what the process has locked in memory keeps its contents, and stays.
+                purge(start, length)?;
                 forbid(start, length)?;
-                let _ = purge(start, length);
             } else {
                 split_before_purge(start, length);
                 unmap(start, length)?;

@@ -360,6 +360,24 @@ fn what_is_retracted_is_gone_and_can_be_extended_again() {
     }
 }
 
+/// The system purges no page that the process has locked.
+#[test]
+fn what_cannot_be_purged_is_not_retracted() {
+    let page = page_size();
+    let mut range = Reservation::sparse(8 * page).unwrap();
+    write(&range, 8 * page);
+    // SAFETY: the range is mapped, and the contents from its third page on are not needed.
+    unsafe {
+        if libc::mlock(range.base().as_ptr().cast(), 8 * page) != 0 {
+            return;
+        }
+        let retracted = range.retract(2 * page);
+        range.extend(8 * page).unwrap();
+        let kept = range.base().add(3 * page).read();
+        assert_eq!(kept, if retracted.is_ok() { 0 } else { 7 }, "what was retracted is zero when it is extended again");
+    }
+}
+
 #[test]
 fn addresses_that_were_given_back_can_be_taken_back_unless_others_map_there() {
     assert!(Child::run(lend).wait());

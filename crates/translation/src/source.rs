@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
 use heapwright_stream::{BUFFER, BUFFERS, Buffer, Entry, Header, Paths, SLOTS, State};
-use memmap2::{MmapMut, MmapOptions};
+use memmap2::{MmapMut, MmapOptions, UncheckedAdvice};
 
 use super::mappings::Mappings;
 use super::merge::{Buffers, DAMAGED, Merge, Sink};
@@ -155,7 +155,7 @@ impl Drop for Source {
         // a process. If this fails, the file is removed with the directory.
         let producer = &self.producer;
         if producer.is_replaced() {
-            let _ = self.stream.file.set_len(0);
+            self.stream.give_buffers_back();
         } else {
             (0..=producer.image()).for_each(|image| drop(fs::remove_file(producer.path_of(image))));
         }
@@ -183,6 +183,16 @@ pub struct Stream {
 }
 
 impl Stream {
+    /// Gives the memory of the buffers back. The file is as long as before, and its header says that it is closed: a
+    /// child that was made by the bare system call may still write to it.
+    fn give_buffers_back(&self) {
+        let Ok(length) = self.file.metadata().map(|about| about.len() as usize) else { return };
+        let length = length.min(self.map.len()).saturating_sub(self.buffers_at);
+        // SAFETY: the buffers have been read, and nothing refers to them: the source ends here. What is written to them
+        // later is not read. If the file system does not know this call, the memory is given back with the directory.
+        let _ = unsafe { self.map.unchecked_advise_range(UncheckedAdvice::Remove, self.buffers_at, length) };
+    }
+
     pub(crate) fn open(path: &Path) -> Result<Stream> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         ensure!(file.metadata()?.len() >= size_of::<Header>() as u64, "it is too short");

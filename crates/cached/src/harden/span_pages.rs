@@ -104,8 +104,11 @@ pub(super) unsafe fn shorten(_: &mut ArenaState, number: u32, length: usize) -> 
             purge(cut, before - length)?;
         } else if guard(cut, before - length)? == Guarded::ByProtection {
             // One mapping more for each cut would be too many.
-            unguard(cut, before - length, 1)?;
-            return Err(Refused);
+            if unguard(cut, before - length, 1).is_ok() {
+                return Err(Refused);
+            }
+            // The system has no memory for that any more: it stays cut.
+            (*record).protected = (*record).protected.saturating_add(1);
         }
         (*record).length = length;
         (*record).dirty = (*record).dirty.min(length);
