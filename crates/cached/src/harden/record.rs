@@ -71,7 +71,8 @@ fn slack_of(record: u16) -> Option<usize> {
 pub(super) type Run = NonNull<Record>;
 
 /// A run has room for this many blocks or that number halved several times: for slabs of the classes from a power of
-/// two up to the next. A free run contains a link, which takes [`LINK`] records.
+/// two up to the next. Behind them is room for the link of a free run, which takes [`LINK`] records: a faulty program
+/// may free a block whose slab is just going, and so write to the block's record.
 const DOUBLINGS: usize = (LARGEST / GRAIN).ilog2() as usize + 1;
 
 const LINK: usize = size_of::<usize>() / size_of::<u16>();
@@ -94,9 +95,14 @@ fn doubling_of(class: usize) -> usize {
     (size_of_class(class) / GRAIN).ilog2() as usize
 }
 
-/// Returns the number of records of a run.
+/// Returns for how many blocks a run has records.
+fn blocks_of(doubling: usize) -> usize {
+    MOST_BLOCKS >> doubling
+}
+
+/// Returns the number of records of a run, with those of its link.
 fn length_of(doubling: usize) -> usize {
-    (MOST_BLOCKS >> doubling).max(LINK)
+    blocks_of(doubling) + LINK
 }
 
 /// Claims addresses for the records of `room` slabs.
@@ -135,26 +141,26 @@ pub(super) fn take_run(class: usize, past: Past) -> Option<Run> {
     };
     let run = run_at(first)?;
     if recycled.is_some() {
-        runs.free[doubling] = read_link(run);
+        runs.free[doubling] = read_link(run, doubling);
     }
     if recycled.is_some() || past == Past::Slab {
         let begin = if past == Past::Slab { FREE } else { NEVER };
-        (0..length).for_each(|block| record(run, block).0.store(begin, Ordering::Relaxed));
+        (0..blocks_of(doubling)).for_each(|block| record(run, block).0.store(begin, Ordering::Relaxed));
     }
     Some(run)
 }
 
 /// Takes back the run of a slab of a class.
 pub(super) fn give_run(class: usize, run: Run) {
-    let free = &mut RUNS.lock().free[doubling_of(class)];
+    let (doubling, free) = (doubling_of(class), &mut RUNS.lock().free);
     let first = (run.addr().get() - TABLE.load(Ordering::Relaxed).addr()) / size_of::<Record>();
-    write_link(run, core::mem::replace(free, first + 1));
+    write_link(run, doubling, core::mem::replace(&mut free[doubling], first + 1));
 }
 
-/// Returns the record of a block in its slab's run.
+/// Returns the record of a block in its slab's run, or one of the run's link.
 #[inline(always)]
 pub(super) fn record(run: Run, block: usize) -> &'static Record {
-    // SAFETY: a run has a record for each block of its slab, and the table stays mapped.
+    // SAFETY: a run has a record for each block of its slab and for its link, and the table stays mapped.
     unsafe { run.add(block).as_ref() }
 }
 
@@ -164,13 +170,40 @@ fn run_at(first: usize) -> Option<Run> {
     NonNull::new(unsafe { TABLE.load(Ordering::Relaxed).add(first) })
 }
 
-/// Reads the link in a free run: piecemeal, because a faulty program may free a block whose slab is just going.
-fn read_link(run: Run) -> usize {
-    (0..LINK).fold(0, |link, part| link | usize::from(record(run, part).0.load(Ordering::Relaxed)) << (16 * part))
+/// Returns a part of the link in a free run.
+fn link_part(run: Run, doubling: usize, part: usize) -> &'static AtomicU16 {
+    &record(run, blocks_of(doubling) + part).0
 }
 
-fn write_link(run: Run, link: usize) {
-    (0..LINK).for_each(|part| record(run, part).0.store((link >> (16 * part)) as u16, Ordering::Relaxed));
+fn read_link(run: Run, doubling: usize) -> usize {
+    let read = |part| usize::from(link_part(run, doubling, part).load(Ordering::Relaxed)) << (16 * part);
+    (0..LINK).fold(0, |link, part| link | read(part))
+}
+
+fn write_link(run: Run, doubling: usize, link: usize) {
+    (0..LINK).for_each(|part| {
+        link_part(run, doubling, part).store((link >> (16 * part)) as u16, Ordering::Relaxed);
+    });
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// The slab went while another thread freed a block of it, which the program had freed before.
+    #[test]
+    fn a_late_free_does_not_change_the_list_of_free_runs() {
+        let class = heapwright_slabs::classes::CLASSES - 1;
+        init(4).unwrap();
+        let taken = [(); 3].map(|()| take_run(class, Past::Unused).unwrap());
+        for run in taken {
+            give_run(class, run);
+            (0..blocks_of(doubling_of(class))).for_each(|block| _ = record(run, block).set_free());
+        }
+        let again = [(); 3].map(|()| take_run(class, Past::Unused).unwrap());
+        assert_eq!(again.iter().rev().collect::<std::vec::Vec<_>>(), taken.iter().collect::<std::vec::Vec<_>>());
+        assert!(take_run(class, Past::Unused).is_some_and(|run| !taken.contains(&run)));
+    }
 }
 
 #[cfg(all(loom, test))]

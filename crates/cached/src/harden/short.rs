@@ -15,6 +15,7 @@ use heapwright_slabs::arena::ARENA;
 use heapwright_slabs::classes::{GRAIN, SLAB, blocks_before, number_of_block, size_of_class};
 use heapwright_slabs::mode;
 use heapwright_slabs::mode::measures;
+use heapwright_slabs::platform::is_single_threaded;
 
 /// A block of a slab.
 #[derive(Clone, Copy)]
@@ -186,10 +187,22 @@ impl Short {
         self.end(measures).is_ok() && cache.free(self.block, self.class, measures)
     }
 
+    /// Whether the record is still the block's. A slab stays as long as the program has a block of it: it is gone when
+    /// another thread has freed this block too since its record was looked up.
+    #[inline(always)]
+    fn is_in_its_slab(self) -> bool {
+        let own = |slab: SlabAt| Short::at(self.block, &slab).is_some_and(|now| core::ptr::eq(now.record, self.record));
+        is_single_threaded() || span::slab_at(self.block.addr().get()).is_some_and(own)
+    }
+
     /// Makes the block free: the program does not have it any more.
     #[inline(always)]
     fn end(self, measures: Measures) -> Result<(), FreeError> {
         let slack = self.record.set_free().ok_or(FreeError::AlreadyFree)?;
+        if !self.is_in_its_slab() {
+            self.record.set_used(slack);
+            return Err(FreeError::AlreadyFree);
+        }
         self.check_end(self.whole(measures).saturating_sub(slack), measures);
         if measures.have(Measures::ZERO) {
             // SAFETY: the program has given the block up.
