@@ -357,8 +357,8 @@ void *hw_shared_allocate(hw_shared *heap, size_t size);
 void *hw_shared_allocate_aligned(hw_shared *heap, size_t size, size_t alignment);
 hw_status hw_shared_try_allocate(hw_shared *heap, size_t size, size_t alignment, void **block);
 
-/* As hw_resize, hw_free and hw_usable_size. A process that is killed while a block moves may leave it at both
- * addresses. */
+/* As hw_resize, hw_free and hw_usable_size. While a block is resized, no other thread frees or resizes it. A process
+ * that is killed while a block moves may leave it at both addresses. */
 void *hw_shared_resize(hw_shared *heap, void *block, size_t size);
 hw_status hw_shared_try_resize(hw_shared *heap, void **block, size_t size);
 hw_status hw_shared_free(hw_shared *heap, void *block);

@@ -91,8 +91,8 @@ pub(crate) unsafe fn resize(heap: Heap<'_>, block: *mut c_void, old: Size, size:
     // more, as this function requires.
     let block = unsafe {
         match heap.kind {
-            Kind::Fixed(heap) => heap.grow(block, old, new)?.cast::<u8>(),
-            Kind::Growing(heap) => heap.grow(block, old, new).map_err(|OutOfMemory| why_not(heap, new))?,
+            Kind::Fixed(heap) => heap.reallocate(block, old, new)?.cast::<u8>(),
+            Kind::Growing(heap) => heap.reallocate(block, old, new).map_err(|OutOfMemory| why_not(heap, new))?,
         }
     };
     Ok(block.as_ptr().cast())

@@ -186,8 +186,8 @@ macro_rules! allocate_globally {
             unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
                 let Ok(new) = Layout::from_size_align(size, layout.align()) else { return null_mut() };
                 // SAFETY: the block came from `alloc` with this layout, so that it is not null and live; the caller
-                // does not use the old block after success. Growing and shrinking are the same operation.
-                pointer(self.$with(|heap| unsafe { heap.grow(NonNull::new_unchecked(block), layout, new) }))
+                // does not use the old block after success.
+                pointer(self.$with(|heap| unsafe { heap.reallocate(NonNull::new_unchecked(block), layout, new) }))
             }
         }
     };

@@ -107,7 +107,7 @@ impl<'r, const N: usize, P: Policy> Regions<'r, N, P> {
         let heap = self.heap_of(block).ok_or(ReallocateError::NotABlock)?;
         // SAFETY: the block was allocated for `old`, and its bytes above the new size are not used any more, as this
         // function requires.
-        match unsafe { heap.grow(block, old, new) } {
+        match unsafe { heap.reallocate(block, old, new) } {
             Err(ReallocateError::Allocate(_)) => {}
             result => return result,
         }

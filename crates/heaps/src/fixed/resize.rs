@@ -98,8 +98,16 @@ impl<P: Policy> FixedHeap<'_, P> {
         unsafe { self.reallocate(block, old, new) }
     }
 
-    /// For any sizes, nothing outside the two blocks is read or written.
-    unsafe fn reallocate(
+    /// Resizes a block, in place or elsewhere, and keeps its contents; returns the block. Growing and shrinking are the
+    /// same operation.
+    ///
+    /// # Errors
+    /// As [`FixedHeap::grow`].
+    ///
+    /// # Safety
+    /// `block` was allocated for `old`. Its bytes above the new size and, if the result is another address, the old
+    /// block are not used any more.
+    pub unsafe fn reallocate(
         &mut self,
         block: NonNull<u8>,
         old: Layout,

@@ -96,7 +96,21 @@ impl<P: Policy> GrowingHeap<P> {
         unsafe { self.reallocate(block, old, new) }
     }
 
-    unsafe fn reallocate(&mut self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<u8>, OutOfMemory> {
+    /// Resizes a block, in place or elsewhere, and keeps its contents; returns the block. Growing and shrinking are the
+    /// same operation.
+    ///
+    /// # Errors
+    /// As [`GrowingHeap::grow`].
+    ///
+    /// # Safety
+    /// `block` was allocated for `old`. Its bytes above the new size and, if the result is another address, the old
+    /// block are not used any more.
+    pub unsafe fn reallocate(
+        &mut self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<u8>, OutOfMemory> {
         if self.usable_size(block).is_none_or(|usable| usable < old.size()) {
             return Err(OutOfMemory);
         }
