@@ -4,6 +4,7 @@ pub mod child;
 pub mod clock;
 pub mod descriptors;
 pub mod destination;
+pub mod dispositions;
 pub mod draft;
 pub mod files;
 pub mod futex;

@@ -11,10 +11,12 @@ use std::process::{Child, Command};
 
 use signal_hook::low_level;
 
+use crate::dispositions::was_ignored;
 use crate::temporary;
 
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, geteuid, getrlimit, kill_process, kill_process_group, setrlimit, setsid,
+    Pid, Resource, Rlimit, Signal, geteuid, getpid, getrlimit, getsid, kill_process, kill_process_group, setrlimit,
+    setsid,
 };
 
 /// Returns the effective user id of this process.
@@ -93,16 +95,16 @@ pub fn let_writes_fail() -> io::Result<()> {
 }
 
 /// Returns `signals` without SIGHUP where that is ignored, as under `nohup`: it stays so, in this process and in the
-/// programs that it starts. To be asked before a handler is installed. (SIGINT is different: shells have it ignored in
-/// all commands that scripts start in the background.)
+/// programs that it starts. (SIGINT is different: shells have it ignored in all commands that scripts start in the
+/// background.)
 pub fn without_ignored_hangup(signals: &[i32]) -> Vec<i32> {
-    // SAFETY: a sigaction consists of integers, a mask and nullable pointers, for which zeroes are valid; without a new
-    // action, the call only writes the present one.
-    let is_ignored = unsafe {
-        let mut present: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(libc::SIGHUP, std::ptr::null(), &mut present) == 0 && present.sa_sigaction == libc::SIG_IGN
-    };
+    let is_ignored = was_ignored(libc::SIGHUP);
     signals.iter().copied().filter(|&signal| signal != libc::SIGHUP || !is_ignored).collect()
+}
+
+/// Returns whether this process leads its session: of the processes of a terminal, it alone is told when that hangs up.
+pub fn leads_its_session() -> bool {
+    getsid(None).is_ok_and(|session| session == getpid())
 }
 
 /// Returns why an output cannot be written. If that is a closed pipe, this process ends by SIGPIPE instead, as any

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -34,13 +34,7 @@ fn under_nohup_neither_the_command_nor_its_program_ends_by_a_hangup() {
     for words in [&["run"][..], &["record", "-o", "n.hwt"]] {
         let mut command = common::heapwright();
         command.args(words).args(["--", "sh", "-c", program]).current_dir(folder.path());
-        // SAFETY: as in `start`.
-        unsafe {
-            command.pre_exec(|| {
-                libc::signal(libc::SIGHUP, libc::SIG_IGN);
-                Ok(())
-            });
-        }
+        ignore(&mut command, &[libc::SIGHUP]);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         wait_until(|| ready.exists());
         kill(&child, libc::SIGHUP);
@@ -52,12 +46,76 @@ fn under_nohup_neither_the_command_nor_its_program_ends_by_a_hangup() {
     }
 }
 
+/// Makes a command start with signals ignored, as a script has it for what runs in the background.
+fn ignore(command: &mut Command, signals: &'static [i32]) {
+    // SAFETY: as in `start`.
+    unsafe {
+        command.pre_exec(|| {
+            signals.iter().for_each(|&signal| _ = libc::signal(signal, libc::SIG_IGN));
+            Ok(())
+        });
+    }
+}
+
+/// A program finds the signals ignored that it would find ignored without the command. A command whose children are
+/// not told of (SIGCHLD is ignored) waits for them all the same.
+#[test]
+fn what_is_ignored_when_a_command_begins_is_ignored_in_its_program() {
+    const IGNORED: [i32; 5] = [libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1, libc::SIGPIPE, libc::SIGCHLD];
+    let folder = folder();
+    let mask = |status: &str| {
+        let line = status.lines().find(|line| line.starts_with("SigIgn")).unwrap();
+        u64::from_str_radix(line.split_whitespace().nth(1).unwrap(), 16).unwrap()
+    };
+    let bits = IGNORED.iter().fold(0, |all, signal| all | 1 << (signal - 1));
+    for words in [&["run"][..], &["record", "-o", "i.hwt"], &["watch", "--once"]] {
+        let mut command = common::heapwright();
+        command
+            .args(words)
+            .args(["--", "cp", "/proc/self/status", "signals"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        ignore(command.current_dir(folder.path()), &IGNORED);
+        let mut child = command.spawn().unwrap();
+        wait_until(|| child.try_wait().unwrap().is_some());
+        assert_eq!(code(child.wait().unwrap()), 0, "{words:?}");
+        let found = mask(&fs::read_to_string(folder.path().join("signals")).unwrap());
+        assert_eq!(found & bits, bits, "{words:?}: {found:x}");
+        fs::remove_file(folder.path().join("signals")).unwrap();
+    }
+}
+
+/// The terminal tells the leader of its session only.
+#[test]
+fn a_terminal_that_hangs_up_ends_the_command_and_its_program() {
+    let folder = folder();
+    let ready = folder.path().join("ready");
+    for words in [&["run"][..], &["record", "-o", "h.hwt"]] {
+        let mut command = common::heapwright();
+        command.args(words).args(["--", "sh", "-c", "echo $$ > ready.new; mv ready.new ready; exec sleep 60"]);
+        let terminal = common::put_on_terminal(command.current_dir(folder.path()));
+        // SAFETY: as in `start`.
+        unsafe { command.pre_exec(|| Ok(_ = libc::signal(libc::SIGHUP, libc::SIG_DFL))) };
+        let mut child = command.spawn().unwrap();
+        drop(command);
+        wait_until(|| ready.exists());
+        drop(terminal);
+        let status = child.wait().unwrap();
+        // Nothing can be written to the terminal any more.
+        assert!(!status.success(), "{words:?}: {status}");
+        let program: libc::pid_t = fs::read_to_string(&ready).unwrap().trim().parse().unwrap();
+        // SAFETY: the system only checks whether there is such a process.
+        assert_eq!(unsafe { libc::kill(program, 0) }, -1, "{words:?}");
+        fs::remove_file(&ready).unwrap();
+    }
+}
+
 fn kill(child: &Child, signal: i32) {
     // SAFETY: kill has no preconditions, and the child has not been waited for.
     assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, signal) }, 0);
 }
 
-fn wait_until(condition: impl Fn() -> bool) {
+fn wait_until(mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
         assert!(start.elapsed() < Duration::from_secs(60), "it took too long");

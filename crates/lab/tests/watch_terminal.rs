@@ -4,14 +4,14 @@ mod common;
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::heapwright;
+use common::{heapwright, put_on_terminal};
 
 /// What a terminal is told when a program takes the whole screen, and when it gives it back.
 const TAKEN: &str = "\x1b[?1049h";
@@ -39,18 +39,6 @@ fn attributes(terminal: &impl AsRawFd) -> libc::termios {
     }
 }
 
-/// Both sides of a new terminal: ours, and that of the programs on it.
-fn open_terminal() -> (File, OwnedFd) {
-    let size = libc::winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
-    let (mut ours, mut theirs) = (-1, -1);
-    // SAFETY: both descriptors are written, and they are ours from then on.
-    unsafe {
-        let null = std::ptr::null_mut();
-        assert_eq!(libc::openpty(&mut ours, &mut theirs, null, std::ptr::null(), &size), 0);
-        (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs))
-    }
-}
-
 impl Session {
     fn start(arguments: &[&str]) -> Session {
         let mut command = heapwright();
@@ -59,18 +47,8 @@ impl Session {
     }
 
     fn start_command(mut command: Command) -> Session {
-        let (terminal, theirs) = open_terminal();
+        let terminal = put_on_terminal(command.env("TERM", "xterm-256color"));
         let before = attributes(&terminal);
-        command.env("TERM", "xterm-256color");
-        command.stdin(theirs.try_clone().unwrap()).stdout(theirs.try_clone().unwrap()).stderr(theirs);
-        // SAFETY: both calls are safe between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                libc::setsid();
-                libc::ioctl(0, libc::TIOCSCTTY, 0);
-                Ok(())
-            });
-        }
         let child = command.spawn().unwrap();
         drop(command);
         let (sender, pieces) = channel();

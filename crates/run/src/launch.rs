@@ -5,8 +5,9 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
 
+use heapwright_host::dispositions::start_with_inherited_signals;
 use heapwright_host::interruption::PassedOn;
-use heapwright_host::process::{end_by_signal, name_of, send_signal, without_ignored_hangup};
+use heapwright_host::process::{end_by_signal, leads_its_session, name_of, send_signal, without_ignored_hangup};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::{WithOrigin, origin::Origin};
@@ -30,7 +31,8 @@ pub struct Finished {
 }
 
 /// The signals that other processes send to this one while it lives, to be forwarded to a program; but for a SIGHUP
-/// that is ignored, as under `nohup`. The terminal sends its signals to the program too: they are not among these.
+/// that is ignored, as under `nohup`. The terminal sends its signals to the program too: they are not among these. When
+/// it hangs up, it tells the leader of the session only, which this process may be.
 pub struct Forwarded(SignalsInfo<WithOrigin>);
 
 impl Forwarded {
@@ -59,16 +61,19 @@ impl Forwarded {
 }
 
 fn to_be_forwarded(origin: Origin) -> Option<i32> {
-    (origin.signal != SIGCHLD && origin.process.is_some()).then_some(origin.signal)
+    let is_sent = origin.process.is_some() || origin.signal == SIGHUP && leads_its_session();
+    (origin.signal != SIGCHLD && is_sent).then_some(origin.signal)
 }
 
-/// Runs `command` to its end, and forwards to it the signals that are sent to this process meanwhile.
+/// Runs `command` to its end, and forwards to it the signals that are sent to this process meanwhile. What this process
+/// was told to ignore, the program ignores.
 ///
 /// # Errors
 /// The program could not be started.
 pub fn to_the_end(command: &mut Command) -> io::Result<Finished> {
     let _passed_on = PassedOn::begin();
     let mut signals = Forwarded::listen_also_to(&[SIGCHLD])?;
+    start_with_inherited_signals(command);
     let mut child = command.spawn()?;
     let mut asked_to_end = None;
     loop {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use heapwright_host::destination::Destination;
+use heapwright_host::dispositions::start_with_inherited_signals;
 use heapwright_host::interruption::PassedOn;
 use heapwright_host::names::Shown;
 use heapwright_host::process::{send_signal, send_signal_to_group, start_in_own_session};
@@ -104,6 +105,7 @@ impl Program {
         if plan.session == Session::Own {
             start_in_own_session(&mut command);
         }
+        start_with_inherited_signals(&mut command);
         source.listen(log.clone()).context("cannot start a thread that reads the program's output")?;
         let child = command.spawn().map_err(|error| NotStarted::because(&plan.command[0], &error))?;
         // The command holds the pipe's write end; the reader gets no end of file while it is open.

@@ -1,6 +1,8 @@
 //! What the tests of the command share.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -35,4 +37,29 @@ pub fn trace_with_sites(path: &Path, program: &str) {
         }
     }
     writer.finish().unwrap();
+}
+
+/// Makes a command start as the leader of a session on a new terminal, whose other side is returned.
+#[allow(dead_code, reason = "each test file is a program of its own, and not all of them need this")]
+pub fn put_on_terminal(command: &mut Command) -> File {
+    let size = libc::winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    let (mut ours, mut theirs) = (-1, -1);
+    // SAFETY: both descriptors are written, and they are ours from then on.
+    let (terminal, theirs) = unsafe {
+        let null = std::ptr::null_mut();
+        assert_eq!(libc::openpty(&mut ours, &mut theirs, null, std::ptr::null(), &size), 0);
+        // The terminal hangs up when no process has our side open.
+        libc::fcntl(ours, libc::F_SETFD, libc::FD_CLOEXEC);
+        (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs))
+    };
+    command.stdin(theirs.try_clone().unwrap()).stdout(theirs.try_clone().unwrap()).stderr(theirs);
+    // SAFETY: both calls are safe between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::setsid();
+            libc::ioctl(0, libc::TIOCSCTTY, 0);
+            Ok(())
+        });
+    }
+    terminal
 }
