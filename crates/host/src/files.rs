@@ -1,25 +1,51 @@
 //! File systems, locks on files, and capabilities of programs.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, FileType};
-use std::io;
+use std::io::{self, Read, Take};
 use std::ops::Range;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 
 use crate::names::Shown;
 use rustix::fs::{FlockOperation, SeekFrom, StatVfsMountFlags, flock, getxattr, seek, statvfs};
 
+/// An open file that does not get longer: of a plain file that is still written, each reader of this command sees what
+/// the first one saw.
+pub struct Source(Take<File>);
+
+impl Read for Source {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.0.read(bytes)
+    }
+}
+
 /// Opens a file for reading.
 ///
 /// # Errors
 /// When it cannot be opened, with its name.
-pub fn open(path: &Path) -> Result<File> {
-    File::open(path).with_context(|| match path == Path::new("-") {
+pub fn open(path: &Path) -> Result<Source> {
+    let opened = File::open(path).and_then(|file| Ok((first_length(&file)?, file)));
+    let (length, file) = opened.with_context(|| match path == Path::new("-") {
         true => "- cannot be opened (standard input is /dev/stdin)".to_owned(),
         false => format!("{} cannot be opened", path.shown()),
-    })
+    })?;
+    Ok(Source(file.take(length)))
+}
+
+/// Returns the length that a file had when this command first opened it; of other than plain files, the most.
+fn first_length(file: &File) -> io::Result<u64> {
+    /// The lengths, by device and inode.
+    static LENGTHS: Mutex<BTreeMap<(u64, u64), u64>> = Mutex::new(BTreeMap::new());
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Ok(u64::MAX);
+    }
+    let mut lengths = LENGTHS.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(*lengths.entry((found.dev(), found.ino())).or_insert(found.len()))
 }
 
 /// Opens a plain file for reading. A pipe that has this name is not waited for.

@@ -6,7 +6,6 @@
 //! A command that has partial results to keep holds an [`Interruption`] and asks it. Without one, the first signal ends
 //! the process. Either way its [temporary files](crate::temporary) are removed.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
@@ -168,7 +167,7 @@ impl Drop for PassedOn {
 
 /// A file whose reads end at an interruption.
 pub struct Interruptible {
-    file: File,
+    file: files::Source,
 }
 
 impl Read for Interruptible {

@@ -1,6 +1,9 @@
 //! Traces are replayed as the policies are defined, whoever wrote them.
 
 use std::fs::{self, File};
+use std::io::Write;
+use std::thread;
+use std::time::Duration;
 
 use assert_cmd::Command;
 use heapwright_trace::{About, Kind, Writer};
@@ -139,4 +142,33 @@ fn imported_traces_are_replayed() {
     let output = heapwright().args(["replay", "--json", "-p", "best"]).arg(&trace).assert().success();
     let rows = rows(&output.get_output().stdout);
     assert_eq!((&rows[0]["events"], &rows[0]["live"]), (&5.into(), &0.into()));
+}
+
+/// What a recording has so far is read while it goes on: every policy gets the same events.
+#[test]
+fn a_trace_that_grows_is_the_same_for_every_policy() {
+    let folder = TempDir::new().unwrap();
+    let mut writer = Writer::new(Vec::new(), &About::of_program("growing")).unwrap();
+    for number in 0_u64..1_500_000 {
+        let block = writer.allocate(Kind::Malloc, number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 55, 16).unwrap();
+        if number % 100 != 0 {
+            writer.free(block).unwrap();
+        }
+    }
+    let whole = writer.finish().unwrap();
+    let path = folder.path().join("g.hwt.partial");
+    let (begun, rest) = whole.split_at(whole.len() / 2);
+    fs::write(&path, begun).unwrap();
+    let mut file = File::options().append(true).open(&path).unwrap();
+    let parts: Vec<Vec<u8>> = rest.chunks(rest.len() / 60).map(<[u8]>::to_vec).collect();
+    let recorder = thread::spawn(move || {
+        for part in parts {
+            file.write_all(&part).unwrap();
+            thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let output = heapwright().args(["replay", "--json"]).arg(&path).assert().success().get_output().stdout.clone();
+    recorder.join().unwrap();
+    let events: Vec<u64> = rows(&output).iter().map(|row| row["events"].as_u64().unwrap()).collect();
+    assert!(events.len() >= 7 && events[0] > 0 && events.iter().all(|&count| count == events[0]), "{events:?}");
 }

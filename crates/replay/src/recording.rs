@@ -1,7 +1,7 @@
 //! The events of a trace, for many replays.
 
-use std::fs::File;
-use std::io::BufReader;
+use std::fs::{File, Metadata};
+use std::io::{BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,8 @@ pub struct Recording {
 enum EventSource {
     /// The encoded events.
     Memory(Vec<u64>),
-    File(PathBuf),
+    /// A file, and the length that is read: it may be written still.
+    File(PathBuf, u64),
 }
 
 /// The kinds of an encoded word, in its two lowest bits.
@@ -60,7 +61,9 @@ impl Recording {
     /// [`ReplayError::Trace`].
     pub fn open(path: &Path, room: usize) -> Result<Recording, ReplayError> {
         let mut words = Vec::new();
-        let mut reader = begin(path)?;
+        let file = File::open(path)?;
+        let length = file.metadata().ok().filter(Metadata::is_file).map_or(u64::MAX, |found| found.len());
+        let mut reader = begin(file, length)?;
         let mut is_too_long = false;
         while let Some(event) = reader.next_event()? {
             if !is_too_long {
@@ -68,7 +71,7 @@ impl Recording {
             }
         }
         words.shrink_to_fit();
-        let source = if is_too_long { EventSource::File(path.to_owned()) } else { EventSource::Memory(words) };
+        let source = if is_too_long { EventSource::File(path.to_owned(), length) } else { EventSource::Memory(words) };
         let incomplete = reader.about().incomplete().map(str::to_owned);
         Ok(Recording { source, damage: reader.take_damage(), incomplete })
     }
@@ -122,13 +125,13 @@ impl Recording {
     ) -> Result<ControlFlow<()>, ReplayError> {
         match &self.source {
             EventSource::Memory(words) => Ok(Decoder { words, next: 0 }.try_for_each(|event| visit(&event))),
-            EventSource::File(path) => Ok(begin(path)?.try_for_each_event(visit)?),
+            EventSource::File(path, length) => Ok(begin(File::open(path)?, *length)?.try_for_each_event(visit)?),
         }
     }
 }
 
-fn begin(path: &Path) -> Result<Reader<'static>, ReadError> {
-    Ok(Reader::new(BufReader::new(File::open(path)?))?.up_to_damage())
+fn begin(file: File, length: u64) -> Result<Reader<'static>, ReadError> {
+    Ok(Reader::new(BufReader::new(file.take(length)))?.up_to_damage())
 }
 
 /// Appends the encoding of an event; returns `None` if a number in it is too large.
