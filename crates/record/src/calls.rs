@@ -9,7 +9,7 @@ use heapwright_stream::{Call, Timed};
 
 use crate::glibc;
 use crate::marked;
-use crate::residency::{self, LONG, is_long, is_long_block};
+use crate::residency::{self, WATCHED_FROM, is_long, is_long_block};
 use crate::state::{end_turn, is_to_be_timed, note, take_mark};
 use crate::system;
 use crate::timing::{noting, timed};
@@ -112,7 +112,7 @@ pub(crate) unsafe fn free(block: *mut u8) {
     }
     // SAFETY: the block was allocated by this family and is not used any more, as this function requires.
     unsafe {
-        if !system::is_plain(block, LONG) || is_to_be_timed() {
+        if !system::is_plain(block, WATCHED_FROM) || is_to_be_timed() {
             return free_rare(block);
         }
         glibc::free(note(Call::Free, ALIGN, 0, block));

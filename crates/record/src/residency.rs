@@ -16,7 +16,7 @@ use crate::timing;
 
 /// The least usable bytes of a block whose pages are counted. Two system calls per block of this size cost less than
 /// touching a part of it.
-pub(crate) const LONG: usize = 1 << 16;
+pub(crate) const WATCHED_FROM: usize = 1 << 16;
 
 /// The most bytes that are looked at; of a longer block, stretches of it that are evenly spaced.
 const MOST: usize = 64 << 20;
@@ -43,7 +43,7 @@ const PLACES: usize = 16;
 /// Whether blocks of this size are long.
 #[inline(always)]
 pub(crate) const fn is_long(size: usize) -> bool {
-    size >= LONG
+    size >= WATCHED_FROM
 }
 
 /// Whether a block is long; `false` when that is not known.
