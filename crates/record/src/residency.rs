@@ -6,7 +6,7 @@
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use heapwright_os::{page_size, resident};
+use heapwright_os::{page_size, resident, spread};
 use heapwright_stream::Call;
 
 use crate::glibc;
@@ -135,7 +135,7 @@ fn resident_within(block: *mut u8, size: usize) -> Option<usize> {
 
 /// Returns the places where a block may be remembered.
 fn places(block: usize) -> impl Iterator<Item = &'static Long> {
-    let first = (block >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - 10);
+    let first = (spread(block as u64 >> 12) >> (u64::BITS - 10)) as usize;
     (0..PLACES).map(move |step| &LIVE[(first + step) % LIVE.len()])
 }
 
