@@ -31,38 +31,40 @@ typedef struct hw_heap hw_heap;
 
 /* The outcome of a call. */
 typedef enum hw_status {
-    HW_OK = 0,
+    HW_OK = 0,             /* done */
     HW_NULL_POINTER = 1,   /* a pointer that must not be null is null */
     HW_NOT_A_HEAP = 2,     /* the handle is not that of a heap, or that heap was destroyed */
-    HW_UNKNOWN_POLICY = 3, /* there is no such policy */
+    HW_UNKNOWN_POLICY = 3, /* no such policy; the policies are first, next, best, worst, random, buddy, good */
     HW_BAD_OPTIONS = 4,    /* an option or size is out of range, or does not apply to this kind of heap */
     HW_TOO_SHORT = 5,      /* the memory is too short for a heap: see hw_least_bytes and hw_metadata_bytes */
-    HW_FULL = 6,           /* no hole fits the request, and the heap cannot grow */
+    HW_FULL = 6,           /* no hole fits the request, and the heap cannot grow enough */
     HW_BAD_ALIGNMENT = 7,  /* the alignment is not a power of two, or above 1 GiB (in shared heaps, 4096) */
-    HW_NOT_A_BLOCK = 8,    /* no used block starts at the address */
-    HW_ALREADY_FREE = 9,   /* the block is free already: the address lies in a hole */
+    HW_NOT_A_BLOCK = 8,    /* no used block starts at the address; for a word or a mutex: none lies there */
+    HW_ALREADY_FREE = 9,   /* the block is already free: the address lies in a hole */
     HW_WRONG_SIZE = 10,    /* the block is shorter than the size that was passed */
     HW_NO_STATISTICS = 11, /* the heap was made without statistics */
     HW_DAMAGED = 12,       /* the heap's metadata is damaged */
     HW_OUT_OF_MEMORY = 13, /* the system refused memory, address space or file space */
-    /* Returned for shared heaps only: */
-    HW_BAD_NAME = 14,           /* the name is not valid for a segment */
-    HW_EXISTS = 15,             /* a segment or file of this name exists already */
-    HW_NOT_FOUND = 16,          /* no segment of this name exists, or no directory for it */
-    HW_NOT_OURS = 17,           /* the segment belongs to a user that is not trusted */
-    HW_NOT_A_SEGMENT = 18,      /* the file is not a segment of this library */
-    HW_OTHER_VERSION = 19,      /* the segment was created by another version of this library */
-    HW_WRONG_LENGTH = 20,       /* the segment's length differs from that in its header */
-    HW_OTHER_NAMESPACE = 21,    /* it is of another PID namespace, and locks on its file do not work */
-    HW_TOO_MANY_PROCESSES = 22, /* the segment's process table is full */
-    HW_TIMED_OUT = 23,          /* waiting for the segment's lock, or a mutex, timed out: a living process holds it */
-    HW_NO_ROOM = 24,            /* the block cannot be resized to that size in place */
-    HW_BEYOND_MAXIMUM = 25,     /* the size is above the maximum that the segment was created with */
-    HW_BAD_ROOT_NAME = 26,      /* a root's name has 1 to 40 bytes of UTF-8 */
-    HW_ROOTS_FULL = 27,         /* the table of roots is full */
-    HW_ROOT_DIFFERS = 28,       /* the root does not point where it was expected to */
-    HW_REFUSED = 29,            /* a system call failed; see hw_shared_last_error for the reason */
-    HW_HOLDER_UNKNOWN = 30,     /* as HW_TIMED_OUT; whether the holder lives is unknown: see hw_shared_repair */
+    /* Returned for shared heaps only, except HW_OVERLAP: */
+    HW_BAD_NAME = 14,             /* the name is not valid for a segment */
+    HW_EXISTS = 15,               /* a segment or file of this name exists already */
+    HW_NOT_FOUND = 16,            /* no segment of this name exists, or no directory for it */
+    HW_NOT_OURS = 17,             /* the segment belongs to a user that is not trusted */
+    HW_NOT_A_SEGMENT = 18,        /* the file is not a segment of this library */
+    HW_OTHER_VERSION = 19,        /* the segment was created by another version of this library */
+    HW_WRONG_LENGTH = 20,         /* the segment's length differs from that in its header */
+    HW_OTHER_NAMESPACE = 21,      /* the segment is of another PID namespace, and locks on its file do not work */
+    HW_TOO_MANY_PROCESSES = 22,   /* the segment's process table is full */
+    HW_TIMED_OUT = 23,            /* waiting for the segment's lock, or a mutex, timed out: a living process holds it */
+    HW_NO_ROOM = 24,              /* the block cannot be resized to that size in place */
+    HW_BEYOND_MAXIMUM = 25,       /* the size is above the maximum that the segment was created with */
+    HW_BAD_ROOT_NAME = 26,        /* a root's name has 1 to 40 bytes of UTF-8, none of them NUL */
+    HW_ROOTS_FULL = 27,           /* the table of roots is full */
+    HW_ROOT_DIFFERS = 28,         /* the root does not point where it was expected to */
+    HW_REFUSED = 29,              /* the system refused a call, or the segment's descriptor was closed: see
+                                     hw_shared_last_error */
+    HW_HOLDER_UNKNOWN = 30,       /* waiting for the segment's lock, or a mutex, timed out, and whether its holder lives
+                                     is unknown: see hw_shared_repair */
     HW_PREVIOUS_HOLDER_DIED = 31, /* the mutex is locked; a process died while it held it: see hw_shared_lock */
     HW_NOT_THE_HOLDER = 32,       /* this process does not hold the mutex */
     HW_OVERLAP = 33,              /* the memory and the metadata of hw_create_beside overlap */

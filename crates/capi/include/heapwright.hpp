@@ -103,7 +103,6 @@ private:
  * allocators. It cannot point at the byte behind its own first one: that distance stands for null. */
 template <class T> class offset_ptr {
     template <class U> friend class offset_ptr;
-    using referent = std::conditional_t<std::is_void_v<T>, char, T>;
 
 public:
     using element_type = T;

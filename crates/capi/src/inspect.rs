@@ -11,7 +11,7 @@ use crate::types::{Block, Status, Violation, Visitor};
 
 /// The description of the status of this number.
 pub(crate) fn text_of(number: c_int) -> *const c_char {
-    let known = Status::ALL.into_iter().find(|&status| status as c_int == number);
+    let known = Status::ALL.iter().copied().find(|&status| status as c_int == number);
     known.map_or(c"no such status", Status::text).as_ptr()
 }
 

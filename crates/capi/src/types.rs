@@ -4,167 +4,75 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 
 use heapwright_heaps::{AllocateError, FreeError, HoleStats, ReallocateError, ResizeError, RulesError};
 
-/// `hw_status`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub enum Status {
-    /// Done.
-    Ok = 0,
-    /// A pointer that must not be null is null.
-    NullPointer = 1,
-    /// The handle is not that of a heap, or that heap was destroyed.
-    NotAHeap = 2,
-    /// There is no such policy.
-    UnknownPolicy = 3,
-    /// An option or size is out of range, or does not apply to this kind of heap.
-    BadOptions = 4,
-    /// The memory is too short for a heap.
-    TooShort = 5,
-    /// No hole fits the request, and the heap cannot grow.
-    Full = 6,
-    /// The alignment is not a power of two, or above the largest that the heap supports.
-    BadAlignment = 7,
-    /// No used block starts at the address.
-    NotABlock = 8,
-    /// The block is free already: the address lies in a hole.
-    AlreadyFree = 9,
-    /// The block is shorter than the size that was passed.
-    WrongSize = 10,
-    /// The heap was made without statistics.
-    NoStatistics = 11,
-    /// The heap's metadata is damaged.
-    Damaged = 12,
-    /// The system refused memory, address space or file space.
-    OutOfMemory = 13,
-    /// The name is not valid for a segment.
-    BadName = 14,
-    /// A segment or file of this name exists already.
-    Exists = 15,
-    /// No segment of this name exists.
-    NotFound = 16,
-    /// The segment belongs to a user that is not trusted.
-    NotOurs = 17,
-    /// The file is not a segment of this library.
-    NotASegment = 18,
-    /// The segment was created by another version of the library.
-    OtherVersion = 19,
-    /// The file's length differs from that in its header.
-    WrongLength = 20,
-    /// The segment was created in another PID namespace.
-    OtherNamespace = 21,
-    /// The process table is full.
-    TooManyProcesses = 22,
-    /// Waiting for the segment's lock timed out: a living process holds it.
-    TimedOut = 23,
-    /// The block cannot be resized to that size in place.
-    NoRoom = 24,
-    /// The size is above the heap's maximum.
-    BeyondMaximum = 25,
-    /// The name is not valid for a root.
-    BadRootName = 26,
-    /// The table of roots is full.
-    RootsFull = 27,
-    /// The root does not point where it was expected to.
-    RootDiffers = 28,
-    /// A system call failed.
-    Refused = 29,
-    /// Waiting for the segment's lock timed out; whether its holder lives is unknown.
-    HolderUnknown = 30,
-    /// The mutex is locked; a process died while it held it.
-    PreviousHolderDied = 31,
-    /// This process does not hold the mutex.
-    NotTheHolder = 32,
-    /// Ranges of memory overlap that must be apart.
-    Overlap = 33,
-    /// Live processes use the segment.
-    InUse = 34,
+/// Declares `hw_status` from the one table of its numbers and texts.
+macro_rules! statuses {
+    ($($Name:ident = $number:literal, $text:literal;)*) => {
+        /// `hw_status`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(C)]
+        pub enum Status {
+            $(#[doc = $text] $Name = $number,)*
+        }
+
+        impl Status {
+            /// Every status, in the order of their numbers.
+            pub const ALL: &[Status] = &[$(Status::$Name),*];
+
+            /// The description of the status, in a few words.
+            #[must_use]
+            pub const fn text(self) -> &'static CStr {
+                match self {
+                    $(Status::$Name => const {
+                        match CStr::from_bytes_with_nul(concat!($text, "\0").as_bytes()) {
+                            Ok(text) => text,
+                            Err(_) => panic!("a text has no NUL"),
+                        }
+                    },)*
+                }
+            }
+        }
+    };
 }
 
-impl Status {
-    /// Every status, in the order of their numbers.
-    pub const ALL: [Status; 35] = [
-        Status::Ok,
-        Status::NullPointer,
-        Status::NotAHeap,
-        Status::UnknownPolicy,
-        Status::BadOptions,
-        Status::TooShort,
-        Status::Full,
-        Status::BadAlignment,
-        Status::NotABlock,
-        Status::AlreadyFree,
-        Status::WrongSize,
-        Status::NoStatistics,
-        Status::Damaged,
-        Status::OutOfMemory,
-        Status::BadName,
-        Status::Exists,
-        Status::NotFound,
-        Status::NotOurs,
-        Status::NotASegment,
-        Status::OtherVersion,
-        Status::WrongLength,
-        Status::OtherNamespace,
-        Status::TooManyProcesses,
-        Status::TimedOut,
-        Status::NoRoom,
-        Status::BeyondMaximum,
-        Status::BadRootName,
-        Status::RootsFull,
-        Status::RootDiffers,
-        Status::Refused,
-        Status::HolderUnknown,
-        Status::PreviousHolderDied,
-        Status::NotTheHolder,
-        Status::Overlap,
-        Status::InUse,
-    ];
-
-    /// The description of the status, in a few words.
-    #[must_use]
-    pub const fn text(self) -> &'static CStr {
-        match self {
-            Status::Ok => c"done",
-            Status::NullPointer => c"a pointer that must not be null is null",
-            Status::NotAHeap => c"this is not the handle of a heap, or the heap was destroyed",
-            Status::UnknownPolicy => c"no such policy; the policies are first, next, best, worst, random, buddy, good",
-            Status::BadOptions => c"an option or size is out of range, or does not apply to this kind of heap",
-            Status::TooShort => {
-                c"the memory is too short for a heap; hw_least_bytes and hw_metadata_bytes say how much it takes"
-            }
-            Status::Full => c"no hole fits the request and the heap cannot grow",
-            Status::BadAlignment => c"the alignment must be a power of two, at most 1 GiB (in shared heaps, 4096)",
-            Status::NotABlock => c"no used block starts at this address",
-            Status::AlreadyFree => c"the block is already free",
-            Status::WrongSize => c"the block is shorter than the size that was passed",
-            Status::NoStatistics => c"the heap was made without statistics",
-            Status::Damaged => c"the heap's metadata is damaged",
-            Status::OutOfMemory => c"the system refused memory, address space or file space",
-            Status::BadName => c"this is not a valid name for a segment",
-            Status::Exists => c"a segment or file of this name exists already",
-            Status::NotFound => c"no segment of this name exists",
-            Status::NotOurs => c"the segment belongs to a user that is not trusted",
-            Status::NotASegment => c"this is not a segment of this library",
-            Status::OtherVersion => c"the segment was created by another version of this library",
-            Status::WrongLength => c"the segment's length differs from that in its header",
-            Status::OtherNamespace => c"the segment was created in another PID namespace",
-            Status::TooManyProcesses => c"the segment's process table is full",
-            Status::TimedOut => c"waiting for the segment's lock timed out: a living process holds it",
-            Status::NoRoom => c"the block cannot be resized to that size in place",
-            Status::BeyondMaximum => c"the size is above the maximum that the segment was created with",
-            Status::BadRootName => c"a root's name has 1 to 40 bytes of UTF-8",
-            Status::RootsFull => c"the table of roots is full",
-            Status::RootDiffers => c"the root does not point where it was expected to",
-            Status::Refused => c"a system call failed",
-            Status::HolderUnknown => {
-                c"waiting for the segment's lock, or a mutex, timed out: whether its holder lives is unknown"
-            }
-            Status::PreviousHolderDied => c"the mutex is locked; a process died while it held it",
-            Status::NotTheHolder => c"this process does not hold the mutex",
-            Status::Overlap => c"the memory and the metadata overlap; pass ranges that are apart",
-            Status::InUse => c"live processes use the segment",
-        }
-    }
+// The comments of `heapwright.h` are these texts; `tests/compiled.rs` compares them.
+statuses! {
+    Ok = 0, "done";
+    NullPointer = 1, "a pointer that must not be null is null";
+    NotAHeap = 2, "the handle is not that of a heap, or that heap was destroyed";
+    UnknownPolicy = 3, "no such policy; the policies are first, next, best, worst, random, buddy, good";
+    BadOptions = 4, "an option or size is out of range, or does not apply to this kind of heap";
+    TooShort = 5, "the memory is too short for a heap: see hw_least_bytes and hw_metadata_bytes";
+    Full = 6, "no hole fits the request, and the heap cannot grow enough";
+    BadAlignment = 7, "the alignment is not a power of two, or above 1 GiB (in shared heaps, 4096)";
+    NotABlock = 8, "no used block starts at the address; for a word or a mutex: none lies there";
+    AlreadyFree = 9, "the block is already free: the address lies in a hole";
+    WrongSize = 10, "the block is shorter than the size that was passed";
+    NoStatistics = 11, "the heap was made without statistics";
+    Damaged = 12, "the heap's metadata is damaged";
+    OutOfMemory = 13, "the system refused memory, address space or file space";
+    BadName = 14, "the name is not valid for a segment";
+    Exists = 15, "a segment or file of this name exists already";
+    NotFound = 16, "no segment of this name exists, or no directory for it";
+    NotOurs = 17, "the segment belongs to a user that is not trusted";
+    NotASegment = 18, "the file is not a segment of this library";
+    OtherVersion = 19, "the segment was created by another version of this library";
+    WrongLength = 20, "the segment's length differs from that in its header";
+    OtherNamespace = 21, "the segment is of another PID namespace, and locks on its file do not work";
+    TooManyProcesses = 22, "the segment's process table is full";
+    TimedOut = 23, "waiting for the segment's lock, or a mutex, timed out: a living process holds it";
+    NoRoom = 24, "the block cannot be resized to that size in place";
+    BeyondMaximum = 25, "the size is above the maximum that the segment was created with";
+    BadRootName = 26, "a root's name has 1 to 40 bytes of UTF-8, none of them NUL";
+    RootsFull = 27, "the table of roots is full";
+    RootDiffers = 28, "the root does not point where it was expected to";
+    Refused = 29, "the system refused a call, or the segment's descriptor was closed: see hw_shared_last_error";
+    HolderUnknown = 30,
+        "waiting for the segment's lock, or a mutex, timed out, and whether its holder lives is unknown: see \
+         hw_shared_repair";
+    PreviousHolderDied = 31, "the mutex is locked; a process died while it held it: see hw_shared_lock";
+    NotTheHolder = 32, "this process does not hold the mutex";
+    Overlap = 33, "the memory and the metadata of hw_create_beside overlap";
+    InUse = 34, "live processes use the segment: see hw_shared_repair";
 }
 
 impl From<RulesError> for Status {

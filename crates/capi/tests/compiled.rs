@@ -232,7 +232,22 @@ fn the_header_and_the_library_agree() {
         },
     ];
     assert_eq!(compiled(&C, "layout", "libheapwright_c.a"), expected.concat());
-    assert_eq!(Status::ALL.map(|status| status as usize), std::array::from_fn(|number| number));
+}
+
+#[test]
+fn the_header_describes_each_status_in_the_words_of_the_library() {
+    let header = include_str!("../include/heapwright.h");
+    let (_, rest) = header.split_once("typedef enum hw_status {").expect("the enum");
+    let (body, _) = rest.split_once("} hw_status;").expect("its end");
+    let described = body.split("HW_").filter_map(|one| one.split_once(" = ")).map(|(_, one)| {
+        let (number, rest) = one.split_once("/*").expect("a comment");
+        let text = rest.split_once("*/").expect("its end").0.split_whitespace().collect::<Vec<_>>().join(" ");
+        (number.trim().trim_end_matches(',').parse().expect("a number"), text)
+    });
+    let expected =
+        Status::ALL.iter().map(|&status| (status as usize, status.text().to_str().expect("text").to_owned()));
+    assert_eq!(described.collect::<Vec<_>>(), expected.clone().collect::<Vec<_>>());
+    assert!(expected.map(|(number, _)| number).eq(0..Status::ALL.len()));
 }
 
 #[test]

@@ -10,19 +10,6 @@ use heapwright_stats::{Estimate, paired_ratios};
 pub const EQUAL: f64 = 0.05;
 
 impl Row {
-    /// Returns a figure as it was measured in each of the rounds; empty for figures that do not come from rounds.
-    fn measured(&self, metric: Metric, threads: bool) -> Vec<f64> {
-        let round: fn(&Round) -> f64 = match metric {
-            Metric::Time if threads => |round| round.seconds,
-            Metric::Time => |round| round.cpu_seconds,
-            Metric::Peak => |round| round.peak_rss as f64,
-            Metric::Average => |round| round.average_rss as f64,
-            Metric::Faults => |round| round.faults as f64,
-            _ => return self.in_each_timed_round(metric),
-        };
-        self.rounds.iter().map(round).collect()
-    }
-
     fn in_each_timed_round(&self, metric: Metric) -> Vec<f64> {
         let nanoseconds: fn(&TimedRound) -> f64 = match metric {
             Metric::P50 => |round| round.p50,
@@ -36,13 +23,27 @@ impl Row {
 }
 
 impl Comparison {
+    /// Returns a figure of a row as it was measured in each of the rounds; empty for figures that do not come from
+    /// rounds.
+    fn measured_in(&self, row: &Row, metric: Metric) -> Vec<f64> {
+        let round: fn(&Round) -> f64 = match metric {
+            Metric::Time if self.settings.threads => |round| round.seconds,
+            Metric::Time => |round| round.cpu_seconds,
+            Metric::Peak => |round| round.peak_rss as f64,
+            Metric::Average => |round| round.average_rss as f64,
+            Metric::Faults => |round| round.faults as f64,
+            _ => return row.in_each_timed_round(metric),
+        };
+        row.rounds.iter().map(round).collect()
+    }
+
     /// Returns a figure of a row in each of the rounds; empty for figures that do not come from rounds. Times are net
     /// of the harness where that is known, but for the harness itself.
     pub fn in_each_round(&self, row: &Row, metric: Metric) -> Vec<f64> {
         if metric.origin() == Origin::Predicted {
             return self.predicted_in_each_round(row, metric);
         }
-        let measured = row.measured(metric, self.settings.threads);
+        let measured = self.measured_in(row, metric);
         match metric {
             Metric::Time if row.kind == Kind::NoOp => measured,
             Metric::Time => match self.harness() {
@@ -86,7 +87,7 @@ impl Comparison {
     /// Returns the time that the harness takes in each of the rounds. `None` where it was not measured, or where it
     /// took as long as an allocator and the harness together: then it cannot be subtracted.
     fn harness(&self) -> Option<Vec<f64>> {
-        let time = |row: &Row| row.measured(Metric::Time, self.settings.threads);
+        let time = |row: &Row| self.measured_in(row, Metric::Time);
         let harness = self.rows.iter().find(|row| row.kind == Kind::NoOp && !row.rounds.is_empty()).map(time)?;
         let is_longer = |row: &Row| time(row).iter().zip(&harness).all(|(time, harness)| time > harness);
         self.rows.iter().filter(|row| row.kind != Kind::NoOp).all(is_longer).then_some(harness)

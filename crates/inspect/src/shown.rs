@@ -80,34 +80,11 @@ fn verdict(picture: &Picture, glibc: &Glibc) -> String {
         true => format!(", {} of them in memory", bytes(touched)),
         false => String::new(),
     };
-    let unread: u64 = glibc.arenas.iter().map(|arena| arena.unread).sum();
-    let elsewhere = elsewhere(glibc);
-    let closed: u64 = glibc.arenas.iter().map(|arena| arena.closed).sum();
-    let least = if unread + closed + elsewhere > 0 { "at least " } else { "" };
-    let (live_bytes, free_bytes) = (bytes(live), bytes(free));
-    let mut text = format!(
-        "Its blocks are {least}{live_bytes}{of_them}. malloc has {least}{free_bytes} of free memory in memory. "
-    );
-    if unread > 0 {
-        text += &format!(
-            "{} are not known: what describes them is in swap, and reading would bring it back. ",
-            bytes(unread)
-        );
-    }
-    if closed > 0 {
-        text += &format!(
-            "{} are not known: what describes them cannot be read, because the program has taken the access to it from \
-             itself (mprotect). ",
-            bytes(closed)
-        );
-    }
-    if elsewhere > 0 {
-        text += &format!(
-            "{} of the main arena are not looked into: something is in the way of the program break, or it is not \
-             used, and they lie elsewhere. ",
-            bytes(elsewhere)
-        );
-    }
+    let unknown = unknown_parts(glibc);
+    let least = if unknown.is_empty() { "" } else { "at least " };
+    let (live, free) = (bytes(live), bytes(free));
+    let mut text =
+        format!("Its blocks are {least}{live}{of_them}. malloc has {least}{free} of free memory in memory. {unknown}");
     if glibc.heaps() > 1 {
         text += &format!(
             "It has {} copies of the C library, each with a heap: figures are sums, and malloc_trim(0) reaches only \
@@ -115,43 +92,13 @@ fn verdict(picture: &Picture, glibc: &Glibc) -> String {
             glibc.heaps()
         );
     }
-    let share = |part: u64| part as f64 / picture.rss.max(1) as f64;
-    if picture.missing + elsewhere > 0 {
-        text += "What brings it down is not known. ";
-    } else if glibc.trim as f64 >= free as f64 * MOST && share(glibc.trim) > 0.1 {
-        text += &format!("malloc_trim(0) would give back {}. ", bytes(glibc.trim));
-    } else if share(touched) >= MOST {
-        text += "Most of this is the program's own live memory: no setting of malloc brings it down. ";
-    } else if share(free) > 0.2 {
-        text += "Most free memory lies in pages that blocks share: blocks must be freed before it can be given back. ";
-    } else if share(touched + free) < 1.0 - MOST {
-        text += "Most of it is not malloc's: see the table of origins. ";
-    }
-    let damaged: u64 = glibc.arenas.iter().map(|arena| arena.inconsistencies).sum();
-    if damaged > 0 {
-        let cause = if picture.stopped { "the heap may be damaged" } else { "the program ran meanwhile" };
-        let unknown: u64 = glibc.arenas.iter().map(|arena| arena.unknown).sum();
-        let places = if damaged == 1 {
-            "1 place contradicts itself".to_owned()
-        } else {
-            format!("{} places contradict themselves", grouped(damaged))
-        };
-        text += &format!("{places}, {} are not known: {cause}. ", bytes(unknown));
-    }
+    text += &remedy(picture, glibc);
+    text += &inconsistencies(picture, glibc);
     let foreign: u64 = glibc.arenas.iter().map(|arena| arena.foreign).sum();
     if foreign > 0 {
         text += &format!("{} between the blocks are the program's own, from sbrk. ", bytes(foreign));
     }
-    let torn = glibc.arenas.iter().filter(|arena| arena.cached.is_none()).count();
-    if torn > 0 {
-        let arenas = if torn == 1 { "an arena".to_owned() } else { format!("{torn} arenas") };
-        text += &match (unread > 0, picture.stopped) {
-            (true, _) => format!("Thread caches of {arenas} are in swap or changed while they were read"),
-            (false, true) => format!("Thread caches of {arenas} contradict themselves (the heap may be damaged)"),
-            (false, false) => format!("Thread caches of {arenas} changed while they were read"),
-        };
-        text += ": their blocks count as live. ";
-    }
+    text += &torn_caches(picture, glibc);
     if picture.allocator != "glibc" {
         text += &format!("{} is loaded too: its own memory is not glibc's. ", picture.allocator);
         if let Some(reason) = &picture.unread {
@@ -159,6 +106,83 @@ fn verdict(picture: &Picture, glibc: &Glibc) -> String {
         }
     }
     text.trim_end().to_owned()
+}
+
+/// Describes the parts of the heap that are not in the figures, with the reason.
+fn unknown_parts(glibc: &Glibc) -> String {
+    let mut text = String::new();
+    let unread: u64 = glibc.arenas.iter().map(|arena| arena.unread).sum();
+    if unread > 0 {
+        text += &format!(
+            "{} are not known: what describes them is in swap, and reading would bring it back. ",
+            bytes(unread)
+        );
+    }
+    let closed: u64 = glibc.arenas.iter().map(|arena| arena.closed).sum();
+    if closed > 0 {
+        text += &format!(
+            "{} are not known: what describes them cannot be read, because the program has taken the access to it from \
+             itself (mprotect). ",
+            bytes(closed)
+        );
+    }
+    let elsewhere = elsewhere(glibc);
+    if elsewhere > 0 {
+        text += &format!(
+            "{} of the main arena are not looked into: something is in the way of the program break, or it is not \
+             used, and they lie elsewhere. ",
+            bytes(elsewhere)
+        );
+    }
+    text
+}
+
+/// Says what reduces the memory most.
+fn remedy(picture: &Picture, glibc: &Glibc) -> String {
+    let (touched, free) = (glibc.resident_live(), glibc.resident_free());
+    let share = |part: u64| part as f64 / picture.rss.max(1) as f64;
+    let text = if picture.missing + elsewhere(glibc) > 0 {
+        "What brings it down is not known. "
+    } else if glibc.trim as f64 >= free as f64 * MOST && share(glibc.trim) > 0.1 {
+        return format!("malloc_trim(0) would give back {}. ", bytes(glibc.trim));
+    } else if share(touched) >= MOST {
+        "Most of this is the program's own live memory: no setting of malloc brings it down. "
+    } else if share(free) > 0.2 {
+        "Most free memory lies in pages that blocks share: blocks must be freed before it can be given back. "
+    } else if share(touched + free) < 1.0 - MOST {
+        "Most of it is not malloc's: see the table of origins. "
+    } else {
+        ""
+    };
+    text.to_owned()
+}
+
+/// Counts the places at which the heap contradicts itself, with the likely cause.
+fn inconsistencies(picture: &Picture, glibc: &Glibc) -> String {
+    let damaged: u64 = glibc.arenas.iter().map(|arena| arena.inconsistencies).sum();
+    let unknown: u64 = glibc.arenas.iter().map(|arena| arena.unknown).sum();
+    let places = match damaged {
+        0 => return String::new(),
+        1 => "1 place contradicts itself".to_owned(),
+        _ => format!("{} places contradict themselves", grouped(damaged)),
+    };
+    let cause = if picture.stopped { "the heap may be damaged" } else { "the program ran meanwhile" };
+    format!("{places}, {} are not known: {cause}. ", bytes(unknown))
+}
+
+/// Counts the arenas whose thread caches could not be read.
+fn torn_caches(picture: &Picture, glibc: &Glibc) -> String {
+    let arenas = match glibc.arenas.iter().filter(|arena| arena.cached.is_none()).count() {
+        0 => return String::new(),
+        1 => "an arena".to_owned(),
+        torn => format!("{torn} arenas"),
+    };
+    let what = match (glibc.arenas.iter().any(|arena| arena.unread > 0), picture.stopped) {
+        (true, _) => "are in swap or changed while they were read",
+        (false, true) => "contradict themselves (the heap may be damaged)",
+        (false, false) => "changed while they were read",
+    };
+    format!("Thread caches of {arenas} {what}: their blocks count as live. ")
 }
 
 fn without_glibc(picture: &Picture) -> String {

@@ -13,6 +13,7 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::secret::secret_word;
+use crate::spread::spread;
 
 /// Ranges begin and end at multiples of this.
 const UNIT: usize = 1 << 16;
@@ -178,7 +179,7 @@ fn choice(space: usize) -> u64 {
     const RANDOMISED_FROM: usize = 1 << 16;
     if space - stack_end() < RANDOMISED_FROM {
         // Differs between the copies of this code in a process.
-        return ((&raw const ARENAS).addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
+        return spread((&raw const ARENAS).addr() as u64) >> 20;
     }
     secret_word()
 }

@@ -21,6 +21,7 @@
 //! - [`program_name`]: the program's file, whatever title the process shows.
 //! - [`at_fork`], [`Output`], [`Line`], [`variable`], [`secret_word`]: the process, for a library that replaces
 //!   `malloc`.
+//! - [`spread`]: no system call, but what the hash tables of the libraries have in common.
 #![no_std]
 
 #[cfg(any(test, feature = "refusals"))]
@@ -65,6 +66,7 @@ mod room;
 mod secret;
 mod segment;
 mod shared_lock;
+mod spread;
 mod stack;
 mod streams;
 mod table_below;
@@ -112,6 +114,7 @@ pub use reservation::{Reservation, give_addresses_back, take_addresses_back};
 pub use secret::secret_word;
 pub use segment::{FileStatus, Segment, SegmentFile, effective_user, is_one_user, unlink};
 pub use shared_lock::{SharedLock, Taken, TimedOut};
+pub use spread::{GOLDEN_RATIO, spread};
 pub use stack::{copy_stack, here, own_stack};
 pub use table_below::TableBelow;
 pub use thread_number::{second_thread_word, set_second_thread_word, set_thread_word, thread_number, thread_word};

@@ -2,6 +2,7 @@
 
 use crate::errno::errno_kept;
 use crate::process::process_id;
+use crate::spread::spread;
 use crate::ticks::ticks;
 
 /// Returns a word from the system's random generator. Before that is ready, early after the machine's start, the word
@@ -18,7 +19,7 @@ pub fn secret_word() -> u64 {
 }
 
 fn makeshift_word(address: u64) -> u64 {
-    let mixed = (address ^ ticks().rotate_left(32) ^ u64::from(process_id())).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mixed = spread(address ^ ticks().rotate_left(32) ^ u64::from(process_id()));
     mixed ^ mixed >> 29
 }
 

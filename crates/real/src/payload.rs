@@ -6,6 +6,8 @@
 
 use std::slice;
 
+use heapwright_os::spread;
+
 use super::violation::Difference;
 
 const WORD: usize = 8;
@@ -171,7 +173,7 @@ pub struct Full;
 /// The word at `offset`, a multiple of eight: of every word its own, so that contents that moved are noticed.
 #[inline(always)]
 fn word_at(tag: u64, offset: usize) -> u64 {
-    tag.wrapping_add((offset as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    tag.wrapping_add(spread(offset as u64))
 }
 
 /// Compares a whole block with the words that `expected` returns for their offsets.

@@ -1,5 +1,7 @@
 //! Performs operations and checks the allocator's answers.
 
+use heapwright_os::spread;
+
 use super::calls::Calls;
 use super::observer::{ALLOCATE, FREE, Observer, RESIZE};
 use super::op::{Op, code};
@@ -165,7 +167,7 @@ fn block_of(entry: Entry) -> *mut u8 {
 #[inline(always)]
 fn tag(op: Op, entry: Entry) -> u64 {
     let number = (op.slot() as u64) << 16 | entry >> 48 | 1 << 63;
-    number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    spread(number)
 }
 
 /// The alignment that C guarantees for a block of `size` bytes: that of any object that fits.

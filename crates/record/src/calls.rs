@@ -9,7 +9,7 @@ use heapwright_stream::{Call, Timed};
 
 use crate::glibc;
 use crate::marked;
-use crate::residency::{self, LONG, is_long, is_long_block};
+use crate::residency::{self, WATCHED_FROM, is_long, is_long_block};
 use crate::state::{end_turn, is_to_be_timed, note, take_mark};
 use crate::system;
 use crate::timing::{noting, timed};
@@ -41,7 +41,7 @@ fn note_failure(align: usize, size: usize) -> *mut u8 {
 /// Makes a request for a new block and records its result, both timed.
 #[inline(always)]
 fn noted_timed(call: Call, size: usize, request: impl FnOnce() -> *mut u8) -> *mut u8 {
-    let kind = kind(is_long(size));
+    let kind = if is_long(size) { Timed::Long } else { Timed::Sampled };
     let block = timed(kind, request);
     noting(kind, || noted(call, ALIGN, size, block));
     // SAFETY: glibc has just allocated the block, unless it is null.
@@ -62,8 +62,13 @@ fn end_turn_if_long(kind: Timed) {
     }
 }
 
-fn kind(is_long: bool) -> Timed {
-    if is_long { Timed::Long } else { Timed::Sampled }
+/// How the free or the resize of a block is timed.
+///
+/// # Safety
+/// As for [`is_long_block`].
+unsafe fn kind_of(block: *mut u8) -> Timed {
+    // SAFETY: as this function requires.
+    if unsafe { is_long_block(block) } { Timed::Long } else { Timed::Sampled }
 }
 
 /// Records a request that is refused without a call of glibc's.
@@ -112,7 +117,7 @@ pub(crate) unsafe fn free(block: *mut u8) {
     }
     // SAFETY: the block was allocated by this family and is not used any more, as this function requires.
     unsafe {
-        if !system::is_plain(block, LONG) || is_to_be_timed() {
+        if !system::is_plain(block, WATCHED_FROM) || is_to_be_timed() {
             return free_rare(block);
         }
         glibc::free(note(Call::Free, ALIGN, 0, block));
@@ -143,7 +148,7 @@ unsafe fn free_rare(block: *mut u8) {
 unsafe fn free_timed(block: *mut u8) {
     // SAFETY: the block was allocated by this family and is not used any more, as this function requires.
     unsafe {
-        let kind = kind(is_long_block(block));
+        let kind = kind_of(block);
         take_mark();
         residency::end(block);
         end_turn_if_long(kind);
@@ -181,7 +186,7 @@ unsafe fn reallocate_timed(block: *mut u8, size: usize) -> *mut u8 {
     // SAFETY: the block was allocated by this family and is not used at its old address afterwards, as this function
     // requires; `new` is null or was just allocated by glibc.
     unsafe {
-        let kind = kind(is_long(size) || is_long_block(block));
+        let kind = if is_long(size) { Timed::Long } else { kind_of(block) };
         residency::end(block);
         let new = reallocate_by(block, size, |block| {
             let new = timed(kind, || glibc::realloc(block, size));

@@ -4,7 +4,7 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use heapwright_os::{each_mapping, map, page_size, thread_number, ticks, unmap, variable};
-use heapwright_stream::{Buffer, LONG, Packed, Paths, Recording, SITES, TIMES};
+use heapwright_stream::{ALWAYS_SAMPLED_FROM, Buffer, Packed, Paths, Recording, SITES, TIMES};
 
 use crate::marked;
 use crate::python;
@@ -54,7 +54,7 @@ impl Detail {
     /// Decides on the parts of the next call of the thread that owns this buffer.
     pub(crate) fn of(record: Packed, buffer: &Buffer) -> Detail {
         let every = EVERY.load(Ordering::Relaxed);
-        let is_chosen = || record.size() >= LONG || buffer.sampler().choose(every);
+        let is_chosen = || record.size() >= ALWAYS_SAMPLED_FROM || buffer.sampler().choose(every);
         let with_stack = every != 0 && record.is_request() && is_chosen();
         Detail { ticks: ticks_if_timed(), with_stack }
     }

@@ -6,7 +6,7 @@
 use core::ptr::{NonNull, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use heapwright_os::{page_size, resident};
+use heapwright_os::{page_size, resident, spread};
 use heapwright_stream::Call;
 
 use crate::glibc;
@@ -16,7 +16,7 @@ use crate::timing;
 
 /// The least usable bytes of a block whose pages are counted. Two system calls per block of this size cost less than
 /// touching a part of it.
-pub(crate) const LONG: usize = 1 << 16;
+pub(crate) const WATCHED_FROM: usize = 1 << 16;
 
 /// The most bytes that are looked at; of a longer block, stretches of it that are evenly spaced.
 const MOST: usize = 64 << 20;
@@ -43,7 +43,7 @@ const PLACES: usize = 16;
 /// Whether blocks of this size are long.
 #[inline(always)]
 pub(crate) const fn is_long(size: usize) -> bool {
-    size >= LONG
+    size >= WATCHED_FROM
 }
 
 /// Whether a block is long; `false` when that is not known.
@@ -135,7 +135,7 @@ fn resident_within(block: *mut u8, size: usize) -> Option<usize> {
 
 /// Returns the places where a block may be remembered.
 fn places(block: usize) -> impl Iterator<Item = &'static Long> {
-    let first = (block >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - 10);
+    let first = (spread(block as u64 >> 12) >> (u64::BITS - 10)) as usize;
     (0..PLACES).map(move |step| &LIVE[(first + step) % LIVE.len()])
 }
 

@@ -165,7 +165,11 @@ fn update(mapped: usize) {
     LAST.store(now, Ordering::Relaxed);
     let grown = now.saturating_sub(START.load(Ordering::Relaxed)) as u64;
     // SAFETY: a header stays mapped until a child of this process creates a stream of its own, which detaches it first.
-    unsafe { header.as_ref() }.record_system_bytes(grown + mapped, OTHERS.load(Ordering::Relaxed));
+    let header = unsafe { header.as_ref() };
+    header.record_system_bytes(grown + mapped);
+    if OTHERS.load(Ordering::Relaxed) {
+        header.note_other_arenas();
+    }
 }
 
 /// Records the bytes in this header from now on, if the initial program break is known.

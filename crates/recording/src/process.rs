@@ -235,8 +235,16 @@ fn read_until(source: &mut Source, translation: &mut Translation, stop: &AtomicB
             return Ok(Ending::Stopped);
         }
         let before = source.buffers_read();
-        // A process that never pauses is not followed for ever.
-        while read_buffers(source, translation, over)? && (over || !stop.load(Ordering::Acquire)) {
+        let mut read = before;
+        while translation.read(source)? {
+            // The calls that a process adds to an open buffer meanwhile are left for later: reading them one by one
+            // would move the lines of the caches to and fro between the two for each.
+            let is_open = source.buffers_read() == read;
+            read = source.buffers_read();
+            // A process that never pauses is not followed for ever.
+            if !over && (is_open || stop.load(Ordering::Acquire)) {
+                break;
+            }
             flush_when_due(translation, &mut flushed)?;
         }
         if over {
@@ -250,13 +258,6 @@ fn read_until(source: &mut Source, translation: &mut Translation, stop: &AtomicB
         let is_busy = source.buffers_read() - before >= BUSY;
         thread::sleep(if is_busy { SHORT_PAUSE } else { PAUSE });
     }
-}
-
-/// Reads a batch, and returns whether to read on at once. The calls that a process adds to an open buffer meanwhile are
-/// left for later: reading them one by one would move the lines of the caches to and fro between the two for each.
-fn read_buffers(source: &mut Source, translation: &mut Translation, over: bool) -> Result<bool> {
-    let before = source.buffers_read();
-    Ok(translation.read(source)? && (over || source.buffers_read() > before))
 }
 
 /// Writes the events of the last second, so that no more than these are lost if this command is killed.

@@ -186,31 +186,13 @@ impl std::error::Error for NoCalls {}
 /// [`NotStarted`]; [`Interrupted`]; nothing was recorded, with the reason; a trace could not be created. Later failures
 /// of a trace are in `Recorded`.
 pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
-    let (name, args) = command.split_first().context("there is no program to record")?;
+    let name = command.first().context("there is no program to record")?;
     let recorder = preload::recorder()?;
     let rate = options.times.then(Rate::measure).transpose()?;
     let room = Room::make().context("cannot create a directory for the program's streams")?;
     let traces = Arc::new(Traces::at(&options.output)?);
-    let mut command = Command::new(name);
-    command.args(args).env(preload::RECORD, room.path());
-    command.env(preload::LD_PRELOAD, in_front(&recorder));
-    command.stdout(match options.printed {
-        Printed::Inherited => Stdio::inherit(),
-        Printed::ToErrors => Stdio::from(io::stderr()),
-        Printed::Discarded => Stdio::null(),
-    });
-    if options.python {
-        command.env(python::VARIABLE, python::BY_MALLOC).env(preload::RECORD_PYTHON, "1");
-    }
-    if options.marked {
-        command.env(preload::RECORD_MARKED, "1");
-    }
-    if rate.is_some() {
-        command.env(preload::RECORD_TIMES, "1");
-    }
-    if let Some(every) = options.sites {
-        command.env(preload::RECORD_SITES, every.to_string());
-    }
+    let mut command = recorded_command(command, options);
+    command.env(preload::RECORD, room.path()).env(preload::LD_PRELOAD, in_front(&recorder));
     let details = Details { rate, every: options.sites, marked: options.marked, library: Library::default() };
     let mut chosen = options.clone();
     chosen.main_only |= traces.is_stream();
@@ -247,21 +229,44 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
     if let Some(program) = traces.first_mut().filter(|first| first.is_the_program && is_chosen(first)) {
         program.ended_as(finished.name, &namesakes, last_image, &refused);
     }
-    match (traces.is_empty(), unread) {
-        (true, Some(unread)) => bail!("nothing was recorded: its calls cannot be read: {}", unread.reason()),
-        (true, None) if !unheard.is_empty() => bail!("nothing was recorded: {}", why_unheard(&unheard)),
-        (true, None) => {
-            if let Some(few) = why_few(&left_out) {
-                bail!("nothing was recorded: {few}");
-            }
-            let refused = refused.iter().find(|refused| refused.pid == finished.pid);
-            Err(why_nothing(name, options, finished.status, recorder_was_loaded, refused))
-        }
-        (false, unread) => {
-            let Finished { status, asked_to_end, .. } = finished;
-            Ok(Recording { traces, left_out, unread, unheard, status, asked_to_end, elapsed })
-        }
+    if !traces.is_empty() {
+        let Finished { status, asked_to_end, .. } = finished;
+        return Ok(Recording { traces, left_out, unread, unheard, status, asked_to_end, elapsed });
     }
+    if let Some(unread) = unread {
+        bail!("nothing was recorded: its calls cannot be read: {}", unread.reason());
+    }
+    if !unheard.is_empty() {
+        bail!("nothing was recorded: {}", why_unheard(&unheard));
+    }
+    if let Some(few) = why_few(&left_out) {
+        bail!("nothing was recorded: {few}");
+    }
+    let refused = refused.iter().find(|refused| refused.pid == finished.pid);
+    Err(why_nothing(name, options, finished.status, recorder_was_loaded, refused))
+}
+
+/// Returns the command that runs `command`, with the options that the recorder and Python read in the environment.
+fn recorded_command(command: &[OsString], options: &Options) -> Command {
+    let mut recorded = Command::new(&command[0]);
+    recorded.args(&command[1..]).stdout(match options.printed {
+        Printed::Inherited => Stdio::inherit(),
+        Printed::ToErrors => Stdio::from(io::stderr()),
+        Printed::Discarded => Stdio::null(),
+    });
+    if options.python {
+        recorded.env(python::VARIABLE, python::BY_MALLOC).env(preload::RECORD_PYTHON, "1");
+    }
+    if options.marked {
+        recorded.env(preload::RECORD_MARKED, "1");
+    }
+    if options.times {
+        recorded.env(preload::RECORD_TIMES, "1");
+    }
+    if let Some(every) = options.sites {
+        recorded.env(preload::RECORD_SITES, every.to_string());
+    }
+    recorded
 }
 
 /// Returns the names of recorded programs that may be what process `pid` ran last: one that does not see /proc numbers

@@ -2,7 +2,7 @@
 
 use std::num::NonZero;
 
-use heapwright_stream::LONG;
+use heapwright_stream::ALWAYS_SAMPLED_FROM;
 use heapwright_trace::About;
 
 /// The name of the text.
@@ -30,7 +30,7 @@ impl Sampling {
 
     /// The sampling of a recording in which one shorter request in `every` is chosen.
     pub(crate) fn of_one_in(every: NonZero<u32>) -> Sampling {
-        if every.get() == 1 { Sampling::ALL } else { Sampling { every: every.get().into(), long: LONG } }
+        if every.get() == 1 { Sampling::ALL } else { Sampling { every: every.get().into(), long: ALWAYS_SAMPLED_FROM } }
     }
 
     /// Describes the sampling.

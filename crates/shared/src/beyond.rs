@@ -9,11 +9,8 @@ use crate::copy::Copy;
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::mapping::Mapping;
-use crate::seal;
+use crate::seal::{self, STEP};
 use crate::slabs::SLAB;
-
-/// How much is read at a time, in bytes.
-const STEP: usize = 1 << 16;
 
 /// Verifies that nothing was written behind the end of a heap of `size` bytes. It is read from the file: what a sparse
 /// file does not hold is not touched.

@@ -142,7 +142,7 @@ impl Observer {
         }
         let sections = &copy.sections;
         engine::believe_claim(sections, copy.allocated)?;
-        describe(sections, torn)
+        Ok(Picture { torn, ..describe(sections)? })
     }
 
     /// Reads bytes of the data from `offset` on, and returns how many: fewer than `buffer` has only at the data's end.
@@ -186,8 +186,8 @@ impl Observer {
     }
 }
 
-/// Describes a copy, which may be torn, or hold anything.
-fn describe(sections: &Sections, torn: bool) -> Result<Picture, Error> {
+/// Describes a copy, which may be torn, or hold anything, as one that is not torn.
+fn describe(sections: &Sections) -> Result<Picture, Error> {
     let plan = &sections.layout.plan;
     let cells = sections.layout.cells(engine::capacity(sections)?)?;
     // SAFETY: so many cells lie in the copy, which nobody else uses.
@@ -214,7 +214,7 @@ fn describe(sections: &Sections, torn: bool) -> Result<Picture, Error> {
         counters: count_blocks_of_slabs(sections, glance.counters().unwrap_or_default()),
         processes: processes(sections, &tallies),
         roots: roots::list(sections.roots()),
-        torn,
+        torn: false,
     })
 }
 

@@ -5,6 +5,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
 
+use heapwright_os::spread;
+
 use crate::error::Error;
 use crate::heap::{Section, SharedHeap};
 use crate::offset::Offset;
@@ -50,8 +52,8 @@ fn pack(name: &str) -> Result<Name, Error> {
 
 /// Where the search for a root of this name begins in a table of so many slots.
 fn home(name: &Name, slots: usize) -> usize {
-    let hash = name.iter().fold(0_u64, |hash, word| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29));
-    let mixed = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let hash = name.iter().fold(0_u64, |hash, word| spread(hash ^ word).rotate_left(29));
+    let mixed = spread(hash ^ (hash >> 32));
     ((u128::from(mixed) * slots as u128) >> 64) as usize
 }
 

@@ -5,11 +5,11 @@
 //! there is.
 
 use std::ops::Range;
-use std::ptr::NonNull;
 
 use crc32fast::Hasher;
 use heapwright_os::{FileError, SegmentFile, Taken};
 
+use crate::copy::Copy;
 use crate::engine;
 use crate::error::Error;
 use crate::header::{Header, Seal};
@@ -18,7 +18,7 @@ use crate::place::Place;
 use crate::sections::Sections;
 
 /// How much is read at a time, in bytes.
-const STEP: usize = 1 << 16;
+pub(crate) const STEP: usize = 1 << 16;
 
 /// Sets the seal, under the lock, when no other process is attached. The program may have closed the file's descriptor.
 pub(crate) fn set(mapping: &Mapping) -> Result<(), Error> {
@@ -58,14 +58,13 @@ fn checksum_of(mapping: &Mapping, file: &SegmentFile) -> Result<u32, Error> {
     checksum(mapping, &held, |at, buffer| read(place, file, at, buffer))
 }
 
-/// Says whether a copy, made of what a file `held`, is of a segment as it was when the seal was set.
-pub(crate) fn verify_copy(copy: &Sections, held: &[Range<usize>], expected: u32) -> Result<(), Error> {
-    let read = |at, buffer: &mut [u8]| {
-        // SAFETY: a copy is nobody else's and can be read as far as the data, where what is sealed ends.
-        unsafe { copy.base().add(at).copy_to_nonoverlapping(NonNull::from(&mut *buffer).cast(), buffer.len()) };
+/// As [`verify`], for a private copy.
+pub(crate) fn verify_copy(copy: &Copy, expected: u32) -> Result<(), Error> {
+    let found = checksum(&copy.sections, &copy.held, |at, buffer| {
+        copy.read(at, buffer);
         Ok(())
-    };
-    compare(checksum(copy, held, read)?, expected)
+    });
+    compare(found?, expected)
 }
 
 fn compare(found: u32, expected: u32) -> Result<(), Error> {

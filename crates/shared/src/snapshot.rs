@@ -211,7 +211,7 @@ fn audit(copy: &Copy, taken: Taken, condition: Condition) -> Result<Placer, Erro
     let sections = &copy.sections;
     let seal = seal::judge(sections, taken)?;
     if let Some(checksum) = seal {
-        seal::verify_copy(sections, &copy.held, checksum)?;
+        seal::verify_copy(copy, checksum)?;
     }
     let engine = match condition {
         Condition::Broken => {

@@ -317,11 +317,14 @@ impl Header {
         Some(self.written.peak.load(Ordering::Relaxed)).filter(|&peak| counts && peak != 0)
     }
 
-    /// Records the bytes that the C library's malloc has from the system, and whether it has other arenas, whose bytes
-    /// are not included.
-    pub fn record_system_bytes(&self, bytes: u64, has_others: bool) {
+    /// Records the bytes that the C library's malloc has from the system.
+    pub fn record_system_bytes(&self, bytes: u64) {
         self.written.peak.fetch_max(bytes, Ordering::Relaxed);
-        self.written.arenas.fetch_or(u32::from(has_others), Ordering::Relaxed);
+    }
+
+    /// Notes that it has other arenas, whose bytes are not observed.
+    pub fn note_other_arenas(&self) {
+        self.written.arenas.store(1, Ordering::Relaxed);
     }
 
     /// Returns the number of page faults that the recorder has caused, as far as they were counted.

@@ -51,7 +51,7 @@ pub use record::{Call, Entry, Packed, Record, SLOT};
 pub use recording::{Limits, Origin, Recording};
 pub use refusal::{Refusal, note_refusal};
 pub use run::{Run, Usual};
-pub use sampler::{LONG, Sampler};
+pub use sampler::{ALWAYS_SAMPLED_FROM, Sampler};
 pub use stream_path::PATH_LENGTH;
 pub use turns::note_forked;
 

@@ -13,7 +13,7 @@ use core::ops::Range;
 use core::ptr::with_exposed_provenance;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use heapwright_os::Place;
+use heapwright_os::{Place, spread};
 
 /// The most frames of a path: 24 of the program, and before them up to 8 of the recorder's own.
 pub const PATH: usize = 32;
@@ -262,16 +262,13 @@ impl Paths {
     }
 }
 
-/// An odd number with bits at random.
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-
 fn first_hash(generation: u32) -> u64 {
-    u64::from(generation).wrapping_mul(SPREAD)
+    spread(u64::from(generation))
 }
 
 #[inline(always)]
 fn next_hash(hash: u64, address: u64) -> u64 {
-    (hash.rotate_left(23) ^ address).wrapping_mul(SPREAD)
+    spread(hash.rotate_left(23) ^ address)
 }
 
 /// Mixes the upper bits into the lower ones, and returns no 0.
@@ -288,7 +285,7 @@ fn rule_key(generation: u32, address: u64) -> u64 {
 /// Returns the places in which a key may be, in the order in which they are taken.
 #[inline(always)]
 fn places_of<const N: usize>(key: u64) -> impl Iterator<Item = usize> {
-    let first = (key.wrapping_mul(SPREAD) >> (u64::BITS - N.trailing_zeros())) as usize;
+    let first = (spread(key) >> (u64::BITS - N.trailing_zeros())) as usize;
     (0..PROBES).map(move |probe| (first + probe) % N)
 }
 

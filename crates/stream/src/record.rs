@@ -107,14 +107,19 @@ pub struct Packed {
 impl Record {
     /// Returns the call that these words of a slot are; `None` when they are another entry.
     #[inline(always)]
-    pub(crate) fn from_words([what, more]: [u64; 2]) -> Option<Record> {
-        let call = match what >> 60 {
+    pub(crate) fn from_words(words: [u64; 2]) -> Option<Record> {
+        let call = match words[0] >> 60 {
             FREE => Call::Free,
             MALLOC => Call::Malloc,
             number => Call::from_number(number)?,
         };
+        Some(Record::of_call(call, words))
+    }
+
+    #[inline(always)]
+    const fn of_call(call: Call, [what, more]: [u64; 2]) -> Record {
         let (log2_align, size) = ((what >> 54 & 63) as u8, what & Record::LARGEST);
-        Some(Record { call, log2_align, size, address: more & Record::ADDRESS })
+        Record { call, log2_align, size, address: more & Record::ADDRESS }
     }
 }
 
@@ -260,15 +265,14 @@ pub enum Entry {
 /// Returns the call of `malloc` or `free` that these words of a slot are, with its number; `None` when they are another
 /// entry.
 #[inline(always)]
-pub(crate) fn usual_call([what, more]: [u64; 2]) -> Option<(u64, Record)> {
-    let number = what >> 60;
+pub(crate) fn usual_call(words: [u64; 2]) -> Option<(u64, Record)> {
+    let number = words[0] >> 60;
     let call = match number {
         FREE => Call::Free,
         MALLOC => Call::Malloc,
         _ => return None,
     };
-    let (log2_align, size) = ((what >> 54 & 63) as u8, what & Record::LARGEST);
-    Some((number, Record { call, log2_align, size, address: more & Record::ADDRESS }))
+    Some((number, Record::of_call(call, words)))
 }
 
 /// Returns the number of the path that these words of a slot are; `None` when they are another entry.

@@ -24,7 +24,7 @@ pub struct Sampler {
 
 /// The size in bytes from which on every request is recorded with its stack, whatever the sampling: few blocks of this
 /// size hold as much as all others, and an estimate would miss them. Requesting one takes longer than a stack.
-pub const LONG: u64 = 64 << 10;
+pub const ALWAYS_SAMPLED_FROM: u64 = 64 << 10;
 
 impl Sampler {
     /// Initializes the sampler for this thread of the process.

@@ -19,6 +19,8 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use heapwright_os::spread;
+
 /// The number of cells; a power of two.
 const CELLS: usize = 1 << 16;
 
@@ -56,10 +58,8 @@ static LATEST: Cells = Cells([const { AtomicU64::new(0) }; CELLS]);
 /// Returns the cell of an address. The eight parts of 512 KiB share a cache line.
 #[inline(always)]
 fn cell(address: u64) -> &'static AtomicU64 {
-    /// 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming, volume 3, section 6.4).
-    const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
     let part = address >> LOG2_PART;
-    let line = (part >> LOG2_LINE).wrapping_mul(MULTIPLIER) >> (u64::BITS + LOG2_LINE - CELLS.ilog2());
+    let line = spread(part >> LOG2_LINE) >> (u64::BITS + LOG2_LINE - CELLS.ilog2());
     let within = part & ((1 << LOG2_LINE) - 1);
     &LATEST.0[(line << LOG2_LINE | within) as usize % CELLS]
 }

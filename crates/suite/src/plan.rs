@@ -108,7 +108,9 @@ pub fn cases(kinds: &[Kind], extent: Extent, field: &Field) -> Vec<Case> {
             let all_layers = size <= extent.largest_for_all(kind);
             for &touched in extent.touches(workload) {
                 let mut contenders = field.contenders(kind);
-                contenders.retain(|contender| takes_part(contender, touched, all_layers));
+                contenders.retain(|one| all_layers || is_measured_at_every_size(one));
+                // An engine has no memory to write to.
+                contenders.retain(|one| !touched || one.implementation.has_memory());
                 cases.push(Case { workload, touched, contenders });
             }
         }
@@ -116,10 +118,8 @@ pub fn cases(kinds: &[Kind], extent: Extent, field: &Field) -> Vec<Case> {
     cases
 }
 
-/// Returns whether a contender is measured. An engine has no memory to write to.
-fn takes_part(contender: &Contender, touched: bool, all_layers: bool) -> bool {
-    let is_engine = contender.layer == Layer::Engine;
-    let is_common = contender.implementation == Implementation::NoOp || *contender == Contender::system();
-    let is_measured = all_layers || is_engine || is_common;
-    is_measured && !(touched && matches!(contender.implementation, Implementation::Engine(_)))
+/// Returns whether a contender is measured also where not all layers are.
+fn is_measured_at_every_size(contender: &Contender) -> bool {
+    let is_no_op = contender.implementation == Implementation::NoOp;
+    is_no_op || contender.layer == Layer::Engine || *contender == Contender::system()
 }

@@ -95,6 +95,12 @@ impl Options {
 /// The number of bytes at the start of a source that format detection examines.
 const DETECTION_BYTES: u64 = 4096;
 
+/// The number of innermost stack frames of a call site that are kept.
+const DEEPEST: usize = 128;
+
+/// The memory limit of what a source defines for its call sites: strings, instructions, stacks, mappings. In bytes.
+const LIMIT: usize = 256 << 20;
+
 /// The result of importing a line.
 enum Line {
     /// The line was handled, and its events are in the trace.

@@ -8,6 +8,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ptr::NonNull;
 
+use heapwright_os::GOLDEN_RATIO;
+
 /// Alignment of every block, as a power of two.
 const GRANULE: u32 = 4;
 
@@ -267,7 +269,7 @@ impl Hasher for PageHasher {
 
     #[inline]
     fn write_u64(&mut self, number: u64) {
-        let product = u128::from(number) * u128::from(0x9e37_79b9_7f4a_7c15_u64);
+        let product = u128::from(number) * u128::from(GOLDEN_RATIO);
         self.hash = (product >> 64) as u64 ^ product as u64;
     }
 

@@ -213,7 +213,8 @@ fn watch_program(arguments: &Arguments) -> Result<ExitCode> {
         session: if arguments.once { Session::Ours } else { Session::Own },
         command: &arguments.program,
     };
-    let live = Live::of_program(Program::start(&plan)?, arguments.detach);
+    let live = Live::of_program(Program::start(&plan)?);
+    let live = if arguments.detach { live.detached() } else { live };
     let end = match &mut surface {
         Surface::Screen(terminal) => live.run(terminal),
         Surface::Text(signals) => look_once(arguments, live, signals),

@@ -66,9 +66,14 @@ pub struct Live {
 
 impl Live {
     /// Watches a program that this command started.
-    pub fn of_program(program: Program, detach: bool) -> Live {
+    pub fn of_program(program: Program) -> Live {
         let family = Family::of_program(program.pid(), program.name());
-        Live { program: Some(program), detach, ..Live::of_process_in(family) }
+        Live { program: Some(program), ..Live::of_process_in(family) }
+    }
+
+    /// Leaves the program running when watching ends.
+    pub fn detached(self) -> Live {
+        Live { detach: true, ..self }
     }
 
     /// Watches a process that runs already.

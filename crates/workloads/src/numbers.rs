@@ -1,6 +1,8 @@
 //! Pseudo-random numbers, deterministic per seed on every machine. Each takes about a nanosecond.
 
-/// A splitmix64 generator.
+use heapwright_placement::Generator;
+
+/// A [`Generator`] with its state.
 pub struct Numbers(u64);
 
 impl Numbers {
@@ -9,19 +11,10 @@ impl Numbers {
         Numbers(seed)
     }
 
-    /// Returns the next 64-bit number.
-    #[inline]
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
     /// Returns the next number below `bound`, uniformly distributed to within 2^-32 for the bounds used here.
     #[inline]
     pub fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.next()) * bound as u128) >> 64) as usize
+        Generator(&mut self.0).below(bound)
     }
 
     /// Shuffles `items`.
@@ -35,14 +28,6 @@ impl Numbers {
 #[cfg(test)]
 mod tests {
     use super::Numbers;
-
-    #[test]
-    fn the_sequence_is_splitmix64() {
-        // The published test vector of seed 1234567.
-        let mut numbers = Numbers::seeded(1_234_567);
-        assert_eq!(numbers.next(), 6_457_827_717_110_365_317);
-        assert_eq!(numbers.next(), 3_203_168_211_198_807_973);
-    }
 
     #[test]
     fn a_shuffle_keeps_every_item() {

@@ -6,7 +6,7 @@
 use core::ptr::NonNull;
 use core::slice;
 
-use heapwright_os::{Refused, map, page_size, unmap};
+use heapwright_os::{Refused, map, page_size, spread, unmap};
 
 /// A mapping: its address and its length in bytes. The length is 0 in an empty slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,11 +69,10 @@ impl Mappings {
         (1 << self.order) - 1
     }
 
-    /// Returns the slot where the search for `address` begins: the top bits of its page number times 2^64 over the
-    /// golden ratio.
+    /// Returns the slot where the search for `address` begins: the top bits of its page number, spread.
     fn home(&self, address: usize) -> usize {
         let page = (address / page_size()) as u64;
-        (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - self.order)) as usize
+        (spread(page) >> (64 - self.order)) as usize
     }
 
     /// Returns the slot of `address`, or the empty slot at which its search ended. The table must not be empty.

@@ -112,17 +112,16 @@ impl<'m, I: Index<'m>> Heap<'m, I> {
     #[inline(always)]
     fn join_neighbours(&mut self, start: usize, end: usize, note: impl FnOnce(Change)) -> Hole {
         let before = if start == 0 { 0 } else { self.map.prev_start(start) };
-        let left = start != 0 && self.map.is_hole(before);
-        let from = if left { before } else { start };
+        let from = if start != 0 && self.map.is_hole(before) { before } else { start };
+        let left = Hole { start: from, len: start - from };
         let free = |to| Change::of_granules(from, to, from, from, self.state.shift());
         if end == self.state.top {
             note(free(self.state.end));
-            return self.release_at_top(start, before, left);
+            return self.release_at_top(start, left);
         }
         let right = if self.map.is_hole(end) { self.map.hole_at(end) } else { Hole::NONE };
         let merged = Hole { start: from, len: end - from + right.len };
         note(free(merged.end()));
-        let left = Hole { start: from, len: start - from };
         if right.len != 0 {
             self.index_absorb(right, merged);
             self.map.unmark(end);
@@ -162,19 +161,17 @@ impl<'m, I: Index<'m>> Heap<'m, I> {
 
     /// Merges the last block with the wilderness, together with the hole before it.
     #[inline(always)]
-    fn release_at_top(&mut self, start: usize, before: usize, left: bool) -> Hole {
-        let merges = i64::from(self.state.top < self.state.end) + i64::from(left);
+    fn release_at_top(&mut self, start: usize, left: Hole) -> Hole {
+        let merges = i64::from(self.state.top < self.state.end) + i64::from(left.len != 0);
         self.map.unmark(self.state.top);
-        let mut top = start;
-        if left {
-            self.shared(move |heap| heap.index_remove_rarely(Hole { start: before, len: start - before }));
+        if left.len != 0 {
+            self.shared(move |heap| heap.index_remove_rarely(left));
             self.map.unmark(start);
-            self.map.mark_taken(before);
-            top = before;
+            self.map.mark_taken(left.start);
         }
-        self.state.top = top;
+        self.state.top = left.start;
         self.count_merges(merges as u64, 1 - merges);
-        Hole { start: top, len: self.state.end - top }
+        Hole { start: left.start, len: self.state.end - left.start }
     }
 }
 

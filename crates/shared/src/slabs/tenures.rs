@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use heapwright_os::now_nanoseconds;
+use heapwright_os::{now_nanoseconds, spread};
 use heapwright_placement::{AllocateError, Engine, Noted};
 
 use super::owned::Owned;
@@ -53,7 +53,7 @@ fn departed(sections: &Sections, left: impl Fn(&ProcessSlot) -> bool) -> [bool; 
 /// A hash of what can make slabs free for others than their owners: blocks freed by other processes, and departures.
 fn signs(sections: &Sections) -> u64 {
     let mut signs: u64 = 1;
-    let mut note = |word: u64| signs = (signs.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut note = |word: u64| signs = spread(signs.rotate_left(5) ^ word);
     for (number, slot) in (0..).zip(sections.slots()) {
         let (state, identity) = slot.words();
         note(identity ^ state);

@@ -10,18 +10,12 @@ use std::collections::HashMap;
 use std::io::Write;
 
 use super::ledger::Ledger;
-use super::lines::cut;
-use super::{ImportError, Line};
+use super::lines::{cut, file_name};
+use super::{DEEPEST, ImportError, LIMIT, Line};
 use crate::sites::SiteId;
-
-/// The memory limit of strings, instructions and calls, in bytes.
-const LIMIT: usize = 256 << 20;
 
 /// The approximate memory of one of these without its text, in bytes.
 const ENTRY: usize = 64;
-
-/// The number of innermost stack frames of a call site that are kept.
-const DEEPEST: usize = 128;
 
 /// The limit of functions of one instruction; all but the last are inlined there.
 const INLINED: usize = 16;
@@ -234,8 +228,4 @@ impl Heaptrack {
 /// Returns the index of a number from 1; `None` for 0.
 fn index(number: u64) -> Option<usize> {
     usize::try_from(number.checked_sub(1)?).ok()
-}
-
-fn file_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
 }

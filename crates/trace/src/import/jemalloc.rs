@@ -21,20 +21,14 @@ use std::collections::HashMap;
 use std::io::Write;
 
 use super::ledger::Ledger;
-use super::lines::number;
+use super::lines::{file_name, number};
 use super::snapshot::{Blocks, Snapshot};
-use super::{CodeFiles, ImportError, Line};
+use super::{CodeFiles, DEEPEST, ImportError, LIMIT, Line};
 use crate::event::Kind;
 use crate::sites::SiteId;
 
 /// The beginning of the first line.
 pub(super) const HEADING: &str = "heap_v2/";
-
-/// The number of innermost stack frames that are kept.
-const DEEPEST: usize = 128;
-
-/// The memory limit of stacks and mappings, in bytes.
-const LIMIT: usize = 256 << 20;
 
 struct Stack {
     addresses: Vec<u64>,
@@ -233,10 +227,6 @@ impl Jemalloc {
         }
         Ok(texts)
     }
-}
-
-fn file_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// Reads `t7: 3: 4096 [0: 0]`: the thread, blocks and bytes.

@@ -65,3 +65,8 @@ pub(super) fn cut(name: &str) -> &str {
     }
     &name[..end]
 }
+
+/// Returns a path without its directories.
+pub(super) fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}

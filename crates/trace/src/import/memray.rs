@@ -11,16 +11,13 @@ use std::collections::HashSet;
 use std::io::Write;
 
 use super::ledger::Ledger;
-use super::lines::cut;
+use super::lines::{cut, file_name};
 use super::snapshot::{Blocks, Snapshot};
-use super::{ImportError, Line};
+use super::{DEEPEST, ImportError, Line};
 use crate::event::Kind;
 
 /// The first line of a table.
 pub(super) const HEADING: &str = "allocator,num_allocations,size,tid,thread_name,stack_trace";
-
-/// The number of innermost stack frames that are kept.
-const DEEPEST: usize = 128;
 
 /// The memory limit of the names of frames, in bytes.
 const LIMIT: usize = 64 << 20;
@@ -88,7 +85,7 @@ fn described(frame: &str) -> Option<(String, String)> {
     let (function, path) = rest.split_once(';')?;
     let line: u64 = line.parse().ok()?;
     let (function, path) = (cut(function), cut(path));
-    let file = path.rsplit('/').next().unwrap_or(path).replace(['<', '>'], "").replace(' ', "-");
+    let file = file_name(path).replace(['<', '>'], "").replace(' ', "-");
     let origin = if path.ends_with(".py") || path.starts_with('<') { "python:" } else { "" };
     Some((format!("{origin}{path}:{function}:{line}"), format!("{function} {file}:{line}")))
 }

@@ -9,17 +9,14 @@ use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, Write};
 
 use super::ledger::Ledger;
-use super::lines::cut;
+use super::lines::{cut, file_name};
 use super::pickle::{self, Value, Values};
-use super::{ImportError, Line};
+use super::{DEEPEST, ImportError, Line};
 use crate::event::Kind;
 use crate::sites::SiteId;
 
 /// The alignment of PyTorch's CUDA caching allocator, in bytes.
 const ALIGN: u64 = 512;
-
-/// The number of innermost stack frames of a call site that are kept.
-const DEEPEST: usize = 128;
 
 /// The limit of cached texts of stack frames, in bytes.
 const TEXTS: usize = 64 << 20;
@@ -242,8 +239,7 @@ impl Sites {
 /// Returns the text of a stack frame: function, file and line.
 fn text(values: &Values, frame: Value) -> String {
     let text = |key| values.get(frame, key).and_then(|value| values.text(value)).map_or("", cut);
-    let file = text("filename");
-    let file = file.rsplit('/').next().unwrap_or(file);
+    let file = file_name(text("filename"));
     match values.get(frame, "line") {
         Some(Value::Int(line)) if !file.is_empty() => format!("{} {file}:{line}", text("name")),
         _ => text("name").to_owned(),

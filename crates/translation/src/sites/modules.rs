@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use framehop::{CacheNative, FrameAddress, MayAllocateDuringUnwind, Module, Unwinder, UnwinderNative};
+use heapwright_os::spread;
 use heapwright_stream::{Mapping, PATH, Place, Rule, Stack};
 
 use super::binary::{Binaries, Binary};
@@ -316,7 +317,7 @@ fn index_of(modules: &[Loaded], address: u64) -> Option<usize> {
 
 /// Returns the cache of an address.
 fn cache_of(address: u64) -> usize {
-    (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - LOG2_CACHES)) as usize
+    (spread(address) >> (u64::BITS - LOG2_CACHES)) as usize
 }
 
 /// Reads the word at an address of the process, if the copy of the stack contains it.
