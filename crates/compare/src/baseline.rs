@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 
 use super::comparison::{Comparison, SCHEMA};
+use super::figures::LITTLE_BYTES;
 use super::metric::{Metric, Origin};
 use super::row::Row;
 use heapwright_host::machine::Machine;
@@ -55,7 +56,12 @@ pub fn change(now: &Comparison, before: &Comparison, row: &Row, metric: Metric) 
         let (now, before) = (row.median(metric)?, earlier.median(metric)?);
         return (before > 0.0).then(|| Estimate::exact(now / before));
     }
-    Estimate::of_ratio(&now.in_each_round(row, metric), &before.in_each_round(earlier, metric))
+    let ratio = Estimate::of_ratio(&now.in_each_round(row, metric), &before.in_each_round(earlier, metric))?;
+    match metric {
+        // Each has a recording of its own, or measured anew what its recorder took.
+        Metric::ProgramPeak => Some(ratio.widened(LITTLE_BYTES / earlier.median(metric)?)),
+        _ => Some(ratio),
+    }
 }
 
 /// Why the two may not be alike, if they may not.
@@ -79,6 +85,7 @@ pub fn differences(now: &Comparison, before: &Comparison) -> Vec<String> {
 mod tests {
     use std::fs;
 
+    use super::super::recorded::Recorded;
     use super::super::synthetic::{Synthetic, row};
     use super::*;
 
@@ -93,6 +100,23 @@ mod tests {
         assert!((of("best", Metric::HeapOverAsked).unwrap().median - 1.1).abs() < 1e-9);
         assert_eq!(of("best", Metric::Peak), None);
         assert!(of("mine", Metric::Time).unwrap().low() < 1.0);
+    }
+
+    /// Each comparison measures anew what the recorder took, by what the kernel counts approximately.
+    #[test]
+    fn a_small_program_is_not_said_to_have_changed_by_the_error_of_its_recorder() {
+        let comparison = |recorder_bytes| {
+            let recorded = Recorded {
+                peak_anonymous: Some(3 << 20),
+                resident_files: Some(1 << 20),
+                recorder_bytes: Some(recorder_bytes),
+                ..Recorded::default()
+            };
+            Synthetic::beside([]).noise(0.0).recorded(recorded).build()
+        };
+        let (before, now) = (comparison(368_640), comparison(167_936));
+        let changed = change(&now, &before, now.row("system").unwrap(), Metric::ProgramPeak).unwrap();
+        assert!(changed.median > 1.05 && changed.low() < 1.0 && changed.high() < 1.2, "{changed:?}");
     }
 
     #[test]

@@ -2,16 +2,13 @@
 
 use super::basis::percent;
 use super::comparison::{Comparison, FAITHFUL};
-use super::figures::EQUAL;
+use super::figures::{EQUAL, LITTLE_BYTES};
 use super::metric::Metric;
 use super::program::ALIKE;
 use heapwright_show::number;
 
 /// What differs by more than this share is explained.
 const EXPLAINED_FROM: f64 = 0.05;
-
-/// A heap that has this many bytes more than the whole program had does not have too many.
-const LITTLE: f64 = 256.0 * 1024.0;
 
 impl Comparison {
     /// How true the replay is, in words; why it differs, if it does.
@@ -98,7 +95,7 @@ impl Comparison {
     pub fn doubt_of_memory(&self) -> Option<(String, String)> {
         let recorded = self.recorded.peak_anonymous? as f64;
         let heap = self.system()?.median(Metric::Peak)?;
-        if heap - recorded <= LITTLE.max(EQUAL * recorded) {
+        if heap - recorded <= LITTLE_BYTES.max(EQUAL * recorded) {
             return None;
         }
         let why = format!(

@@ -2,12 +2,16 @@
 
 use super::comparison::Comparison;
 use super::metric::{Metric, Origin};
-use super::program::{Predicted, median_start};
-use super::row::{Kind, Parts, Round, Row, TimedRound};
-use heapwright_stats::{Estimate, paired_ratios};
+use super::program::Predicted;
+use super::row::{Kind, Parts, Round, Row, Start, TimedRound};
+use heapwright_stats::{Estimate, median, paired_ratios};
 
 /// What differs by at most this share counts as equal.
 pub const EQUAL: f64 = 0.05;
+
+/// Resident memory that differs by at most this number of bytes counts as equal. The kernel counts pages in each
+/// processor and adds up now and then, so that what it says of two runs of one program may differ by as much.
+pub const LITTLE_BYTES: f64 = 256.0 * 1024.0;
 
 impl Row {
     fn in_each_timed_round(&self, metric: Metric) -> Vec<f64> {
@@ -52,8 +56,8 @@ impl Comparison {
             },
             Metric::TimeOverSystem if row.kind != Kind::NoOp => self.over_system(row),
             Metric::Peak | Metric::Average => {
-                let start = self.start_over_system(row);
-                measured.iter().map(|bytes| (bytes + start).max(0.0)).collect()
+                let starts = self.starts_over_system(row).into_iter().chain(std::iter::repeat(0.0));
+                measured.iter().zip(starts).map(|(bytes, start)| (bytes + start).max(0.0)).collect()
             }
             Metric::PeakOverAsked if self.trace.peak_asked > 0 => {
                 let asked = self.trace.peak_asked as f64;
@@ -66,12 +70,21 @@ impl Comparison {
     /// Returns how many bytes more an allocator takes than the system's malloc before the program's first request, when
     /// a replay does not see them; 0 where that was not measured. Pages that it has then are there for the program.
     pub fn start_over_system(&self, row: &Row) -> f64 {
+        median(&self.starts_over_system(row)).unwrap_or(0.0)
+    }
+
+    /// Returns the same in each of the rounds; empty where that was not measured.
+    fn starts_over_system(&self, row: &Row) -> Vec<f64> {
         if !matches!(row.kind, Kind::Policy | Kind::Allocator) {
-            return 0.0;
+            return Vec::new();
         }
-        let bytes = |row| median_start(row, |start| start.rss as f64);
-        let both = bytes(row).zip(self.system().and_then(bytes));
-        both.map_or(0.0, |(own, system)| own - system)
+        self.start_differences(row, |start| start.rss as f64)
+    }
+
+    /// Returns by how much a figure of a row's starts exceeds that of the system's malloc, in each of the rounds.
+    pub fn start_differences(&self, row: &Row, figure: fn(&Start) -> f64) -> Vec<f64> {
+        let system = self.system().map_or(&[][..], |system| &system.starts);
+        row.starts.iter().zip(system).map(|(own, system)| figure(own) - figure(system)).collect()
     }
 
     fn over_system(&self, row: &Row) -> Vec<f64> {
@@ -109,11 +122,17 @@ impl Comparison {
         self.ratio(again, self.system()?, metric)?.distance_from_one()
     }
 
+    fn estimate(&self, row: &Row, metric: Metric) -> Option<Estimate> {
+        let estimate = Estimate::of(&self.in_each_round(row, metric))?;
+        // All rounds have one recording in common, and what its recorder took.
+        Some(if metric == Metric::ProgramPeak { estimate.widened(LITTLE_BYTES) } else { estimate })
+    }
+
     /// Makes the figures of all rows from their rounds.
     pub fn settle(&mut self) {
         let measured = || Metric::ALL.into_iter().filter(|metric| metric.origin() != Origin::Simulated);
         let estimates = |row: &Row| -> Vec<(Metric, Option<Estimate>)> {
-            measured().map(|metric| (metric, Estimate::of(&self.in_each_round(row, metric)))).collect()
+            measured().map(|metric| (metric, self.estimate(row, metric))).collect()
         };
         let all: Vec<_> = self.rows.iter().map(estimates).collect();
         for (row, estimates) in self.rows.iter_mut().zip(all) {

@@ -1,6 +1,7 @@
 //! Whether fragmentation is a program's problem, in one sentence. `docs/compare.md` states the rules.
 
 use super::comparison::Comparison;
+use super::figures::LITTLE_BYTES;
 use super::metric::Metric;
 use super::rival::Rival;
 use super::row::Row;
@@ -8,9 +9,6 @@ use heapwright_show::number;
 
 /// The fragmentation of a heap below this size, in bytes, does not matter.
 const SMALL: u64 = 1 << 20;
-
-/// Nor does less memory than this, in bytes, beyond what was asked for.
-const LITTLE: f64 = 256.0 * 1024.0;
 
 /// Memory up to this ratio to what was asked for is no problem.
 const NO_PROBLEM: f64 = 1.10;
@@ -63,7 +61,7 @@ fn measured(comparison: &Comparison, system: &Row) -> Option<String> {
     let (peak, asked) = (system.median(Metric::Peak)?, comparison.trace.peak_asked as f64);
     let over = peak - asked;
     let takes = format!("the system's malloc takes {:.2} times the bytes asked for at their peak", peak / asked);
-    if over <= LITTLE.max((NO_PROBLEM - 1.0) * asked) {
+    if over <= LITTLE_BYTES.max((NO_PROBLEM - 1.0) * asked) {
         return Some(format!("Fragmentation is not your problem: {takes}."));
     }
     let cost = format!("Fragmentation and overhead cost you {}: {takes}", number::bytes(over as u64));
@@ -71,7 +69,7 @@ fn measured(comparison: &Comparison, system: &Row) -> Option<String> {
     let by_memory = |a: &&Rival, b: &&Rival| a.memory.median.total_cmp(&b.memory.median);
     let Some(least) = rivals.iter().min_by(by_memory) else { return Some(format!("{cost}.")) };
     let back = peak - least.row.median(Metric::Peak)?;
-    Some(if back >= LITTLE.max(HELPS * peak) && least.memory.is_below(1.0) {
+    Some(if back >= LITTLE_BYTES.max(HELPS * peak) && least.memory.is_below(1.0) {
         format!("{cost}. Of this, {} gives back {}, as measured.", least.row.title(), number::bytes(back as u64))
     } else if back > 0.0 {
         let back = number::bytes(back as u64);

@@ -3,7 +3,7 @@
 
 use super::comparison::Comparison;
 use super::metric::Metric;
-use super::row::{Kind, Round, Row, Start};
+use super::row::{Kind, Round, Row};
 use heapwright_stats::{Estimate, median, paired_ratios};
 use serde::{Deserialize, Serialize};
 
@@ -108,7 +108,7 @@ impl Comparison {
         }
         let recorded = self.recorded.processor_seconds?;
         let system = self.system()?;
-        let start = median_start(row, |start| start.cpu_seconds)? - median_start(system, |start| start.cpu_seconds)?;
+        let start = median(&self.start_differences(row, |start| start.cpu_seconds))?;
         let pairs = row.rounds.iter().zip(&system.rounds);
         let difference = pairs.map(|(own, system)| own.cpu_seconds - system.cpu_seconds);
         Some(difference.map(|difference| (recorded + difference + start).max(0.0)).collect())
@@ -117,21 +117,18 @@ impl Comparison {
     /// Peak: the recorded one, plus the rise by the curves of the heaps, plus the difference of the starts.
     fn peaks(&self, row: &Row) -> Option<Vec<f64>> {
         let recorded = self.recorded.peak()? as f64;
-        let start = |row| median_start(row, |start| start.rss as f64);
-        let start = start(row)? - start(self.system()?)?;
-        let rises = row.rounds.iter().map(|round| round.rise);
-        rises.map(|rise| Some((recorded + rise? as f64 + start).max(0.0))).collect()
+        let starts = self.start_differences(row, |start| start.rss as f64);
+        // A start that was not measured is as the last that was.
+        let starts = starts.iter().chain(std::iter::repeat(starts.last()?));
+        let rounds = row.rounds.iter().zip(starts);
+        rounds.map(|(round, start)| Some((recorded + round.rise? as f64 + start).max(0.0))).collect()
     }
-}
-
-/// Returns the median of a figure of the starts of a program that does nothing.
-pub fn median_start(row: &Row, figure: fn(&Start) -> f64) -> Option<f64> {
-    median(&row.starts.iter().map(figure).collect::<Vec<f64>>())
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::recorded::Recorded;
+    use super::super::row::Start;
     use super::super::synthetic::{Synthetic, row};
     use super::*;
 
@@ -222,6 +219,21 @@ mod tests {
         };
         assert_eq!(at(99.0), None);
         near(at(101.0), 101.0 - 0.4);
+    }
+
+    /// What the system says of the memory of starts differs from one to the next.
+    #[test]
+    fn starts_that_differ_make_peaks_uncertain() {
+        let mut comparison = comparison(recorded());
+        for (round, start) in comparison.rows[1].starts.iter_mut().enumerate() {
+            start.rss = (2 << 20) + (round as u64 % 3) * 100_000 - 100_000;
+        }
+        comparison.settle();
+        let of = |metric| comparison.rows[1].figures[&metric];
+        let over_system = of(Metric::ProgramPeakOverSystem);
+        assert!(over_system.low() < over_system.median && over_system.median < over_system.high(), "{over_system:?}");
+        let peak = of(Metric::ProgramPeak);
+        assert!(peak.high() - peak.low() >= 2.0 * 256.0 * 1024.0 + 200_000.0, "{peak:?}");
     }
 
     #[test]

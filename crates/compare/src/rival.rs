@@ -3,7 +3,7 @@
 use super::basis::{Basis, Evidence};
 use super::comparison::Comparison;
 use super::confirm::{Confirmation, Confirmed, ProgramRun};
-use super::figures::EQUAL;
+use super::figures::{EQUAL, LITTLE_BYTES};
 use super::pace::comparisons;
 use super::row::Row;
 use heapwright_stats::{Estimate, paired_ratios};
@@ -20,9 +20,6 @@ pub const PREDICTED: f64 = 0.07;
 /// A predicted time that is less by more than this share may really be less by more than a twentieth, however short its
 /// interval is: of a hundred that were predicted to be 2 to 7 % less, a third were more than 7 % less (docs/truth.md).
 const LITTLE_PREDICTED: f64 = 0.02;
-
-/// A difference in memory below this number of bytes does not count.
-const LEAST_BYTES: f64 = 256.0 * 1024.0;
 
 /// A row that you could choose, compared with the system's malloc. The intervals of all rivals hold at the same time,
 /// in 95 % of all comparisons.
@@ -151,7 +148,7 @@ impl Rival<'_> {
 
     /// Whether the memory differs by a few pages only, whatever share that is.
     fn is_little(&self) -> bool {
-        self.memory.distance_from_one().is_some_and(|share| share * self.base <= LEAST_BYTES)
+        self.memory.distance_from_one().is_some_and(|share| share * self.base <= LITTLE_BYTES)
     }
 
     /// Returns what is better, then the other figure: "18 % less time in malloc and free (95 % interval 15 to 21) at

@@ -26,6 +26,9 @@ const PAIRS: &str = "20000";
 /// Number of starts in a round, of a few milliseconds each.
 const STARTS: u32 = 3;
 
+/// Number of recordings of it.
+const RECORDINGS: u32 = 5;
+
 /// What a program takes that starts, and allocates and frees one block.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
@@ -60,17 +63,21 @@ impl Starter {
     }
 
     /// Records a program that allocates and frees one block again and again, and returns how many resident bytes more
-    /// the recording tells than the program has by itself; `None` if that cannot be measured.
+    /// the recording tells than the program has by itself; `None` if that cannot be measured. The kernel counts both by
+    /// approximation: the medians of some runs.
     pub fn recorder_bytes(&self) -> Option<u64> {
         let command = self.command(PAIRS);
-        let trace = self.folder.path().join("recorded.hwt");
-        let options = Options { printed: Printed::Discarded, ..Options::usual(trace) };
-        let recording = program(&command, &options).ok()?;
-        let recorded = Recorded::of(&Script::compile(&recording.main().path).ok()?).peak()?;
-        // The kernel counts it by approximation.
+        let recorded: Option<Vec<f64>> = (0..RECORDINGS).map(|at| self.recorded_peak(&command, at)).collect();
         let peaks: Vec<f64> =
-            self.run(&command, &Allocator::System).ok()?.iter().map(|run| run.peak_kib as f64).collect();
-        Some(recorded.saturating_sub(median(&peaks)? as u64 * 1024))
+            self.run(&command, &Allocator::System).ok()?.iter().map(|run| run.peak_kib as f64 * 1024.0).collect();
+        Some((median(&recorded?)? - median(&peaks)?).max(0.0) as u64)
+    }
+
+    fn recorded_peak(&self, command: &[OsString], at: u32) -> Option<f64> {
+        let trace = self.folder.path().join(format!("recorded-{at}.hwt"));
+        let options = Options { printed: Printed::Discarded, ..Options::usual(trace) };
+        let recording = program(command, &options).ok()?;
+        Some(Recorded::of(&Script::compile(&recording.main().path).ok()?).peak()? as f64)
     }
 
     /// Starts a program that does nothing a few times under `allocator`; returns the least processor time in seconds,

@@ -59,6 +59,12 @@ impl Estimate {
         Estimate { median: self.median * factor, interval }
     }
 
+    /// Returns this estimate with an interval that reaches farther by this much at both ends: for an error that all
+    /// measurements have in common.
+    pub fn widened(&self, by: f64) -> Estimate {
+        Estimate { interval: self.interval.map(|[low, high]| [low - by, high + by]), ..*self }
+    }
+
     /// Returns the lower end of the interval, or the median without one.
     pub fn low(&self) -> f64 {
         self.interval.map_or(self.median, |[low, _]| low)
