@@ -171,7 +171,11 @@ impl Judgement {
             Some([true, true]) => Outcome::Fails(what),
             Some([false, false]) => Outcome::Passes,
             Some(_) => {
-                Outcome::MayFail(format!("{what}: its interval reaches to both sides; more rounds would decide"))
+                let remedy = match metric {
+                    Metric::ProgramPeak => "the kernel counts resident memory to 256 KiB only",
+                    _ => "more rounds would decide",
+                };
+                Outcome::MayFail(format!("{what}: its interval reaches to both sides; {remedy}"))
             }
             None => Outcome::MayFail(format!("{what}: not decided, since fewer than {FEWEST} rounds have no interval")),
         }
