@@ -126,3 +126,14 @@ fn tables_of_markdown_keep_their_columns_and_json_the_names() {
     let names = json["results"].as_array().unwrap().iter().filter_map(|row| row["name"].as_str());
     assert!(names.into_iter().any(|name| name == NAME), "{json}");
 }
+
+/// The trace of a program has its name in front, and more behind it.
+#[test]
+fn a_program_has_the_longest_name_that_there_is() {
+    let folder = TempDir::new().unwrap();
+    let program = folder.path().join("n".repeat(255));
+    common::place_program(&program, &fs::read("/bin/ls").unwrap());
+    let output = heapwright().args(["sites", "--"]).arg(&program).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).contains("held at"), "{said}");
+}

@@ -1,6 +1,7 @@
 //! The trace that a command analyses: one that is given, or that of a program which is recorded now.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
@@ -10,6 +11,10 @@ use heapwright_host::temporary::Folder;
 
 use super::program::{NoCalls, Options, program as record};
 use super::summary;
+
+/// The bytes of a program's name with which that of its trace begins, at most: those of other processes are longer, and a
+/// file's name has 255.
+const LONGEST_NAME: usize = 200;
 
 /// A trace to analyse.
 pub struct Source {
@@ -36,7 +41,9 @@ impl Source {
 
     fn recorded(program: &[OsString], choose: impl FnOnce(&mut Options)) -> Result<Source> {
         let folder = Folder::new("trace")?;
-        let mut options = Options::usual(folder.path().join(name(None, program)).with_extension("hwt"));
+        let name = name(None, program);
+        let begun = OsStr::from_bytes(&name.as_bytes()[..name.len().min(LONGEST_NAME)]);
+        let mut options = Options::usual(folder.path().join(begun).with_extension("hwt"));
         choose(&mut options);
         let recording = match record(program, &options) {
             Err(error) if error.is::<NoCalls>() => return Err(no_requests(program, &options)),
