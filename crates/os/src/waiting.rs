@@ -4,6 +4,7 @@ use core::ffi::c_int;
 use core::ptr::null_mut;
 
 use crate::errno::errno_kept;
+use crate::pages::Refused;
 
 unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
@@ -56,15 +57,7 @@ impl Signals {
         before
     }
 
-    /// Returns those of these signals that wait for this thread to unblock them.
-    fn waiting(self) -> Signals {
-        let mut waiting = Signals::NONE;
-        // SAFETY: the set is a local variable of the length that is given.
-        unsafe { libc::syscall(libc::SYS_rt_sigpending, &mut waiting, size_of::<Signals>()) };
-        Signals(waiting.0 & self.0)
-    }
-
-    /// Takes one of these signals that waits, so that it has no effect.
+    /// Takes one of these signals that waits for this thread to unblock it, if any does, so that it has no effect.
     fn take_one(self) {
         let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let no_details = null_mut::<libc::siginfo_t>();
@@ -77,20 +70,17 @@ impl Signals {
 }
 
 /// Runs `write`, which the system may refuse with `SIGPIPE` or `SIGXFSZ` besides an error. The signal has no effect:
-/// what this library writes, the program did not. One that waited before stays, and so does `errno`.
-pub(crate) fn without_signals_of_refusal<R>(write: impl FnOnce() -> R) -> R {
-    let signals = Signals::OF_REFUSED_WRITES;
-    let before = signals.mask(libc::SIG_BLOCK);
-    let waited = signals.waiting();
-    let result = write();
+/// what this library writes, the program did not.
+///
+/// # Errors
+/// As `write`.
+pub(crate) fn without_signals_of_refusal(write: impl FnOnce() -> Result<(), Refused>) -> Result<(), Refused> {
     errno_kept(|| {
-        let raised = Signals(signals.waiting().0 & !waited.0);
-        if raised.0 != 0 {
-            raised.take_one();
-        }
+        let before = Signals::OF_REFUSED_WRITES.mask(libc::SIG_BLOCK);
+        let result = write().inspect_err(|_| Signals::OF_REFUSED_WRITES.take_one());
         before.mask(libc::SIG_SETMASK);
-    });
-    result
+        result
+    })
 }
 
 /// Sleeps for a millisecond, or less when a signal interrupts it. The thread is not cancelled meanwhile.
