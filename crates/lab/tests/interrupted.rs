@@ -15,14 +15,6 @@ mod common;
 fn start(folder: &Path, words: &[&str]) -> Child {
     let mut command = common::heapwright();
     command.args(words).current_dir(folder).env("TMPDIR", folder.join("tmp"));
-    // These tests may run under `nohup`.
-    // SAFETY: between fork and exec only signal is called, which is async-signal-safe.
-    unsafe {
-        command.pre_exec(|| {
-            libc::signal(libc::SIGHUP, libc::SIG_DFL);
-            Ok(())
-        });
-    }
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
@@ -48,7 +40,7 @@ fn under_nohup_neither_the_command_nor_its_program_ends_by_a_hangup() {
 
 /// Makes a command start with signals ignored, as a script has it for what runs in the background.
 fn ignore(command: &mut Command, signals: &'static [i32]) {
-    // SAFETY: as in `start`.
+    // SAFETY: between fork and exec only signal is called, which is async-signal-safe.
     unsafe {
         command.pre_exec(|| {
             signals.iter().for_each(|&signal| _ = libc::signal(signal, libc::SIG_IGN));
@@ -94,8 +86,6 @@ fn a_terminal_that_hangs_up_ends_the_command_and_its_program() {
         let mut command = common::heapwright();
         command.args(words).args(["--", "sh", "-c", "echo $$ > ready.new; mv ready.new ready; exec sleep 60"]);
         let terminal = common::put_on_terminal(command.current_dir(folder.path()));
-        // SAFETY: as in `start`.
-        unsafe { command.pre_exec(|| Ok(_ = libc::signal(libc::SIGHUP, libc::SIG_DFL))) };
         let mut child = command.spawn().unwrap();
         drop(command);
         wait_until(|| ready.exists());

@@ -9,13 +9,21 @@ use std::process::Command;
 use assert_cmd::cargo::cargo_bin;
 use heapwright_trace::{About, Kind, Writer};
 
-/// The command, with nothing in the environment that would change what it does.
+/// The command, with nothing in the environment that would change what it does, and no signals ignored, as they are for
+/// tests that run under `nohup` or in the background of a script.
 pub fn heapwright() -> Command {
     let mut command = Command::new(cargo_bin!("heapwright"));
     for variable in
         ["LD_PRELOAD", "HEAPWRIGHT_POLICY", "HEAPWRIGHT_RULES", "HEAPWRIGHT_STATS", "HEAPWRIGHT_LIBRARY", "NO_COLOR"]
     {
         command.env_remove(variable);
+    }
+    // SAFETY: between fork and exec only signal is called, which is async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT].iter().for_each(|&it| _ = libc::signal(it, libc::SIG_DFL));
+            Ok(())
+        });
     }
     command
 }
