@@ -53,14 +53,20 @@ pub fn was_ignored(signal: i32) -> bool {
 }
 
 /// Makes `command` start with the signals ignored that were ignored when this command began.
+///
+/// What has to be said between fork and exec makes the system's C library execute the command: it passes a text that
+/// names no interpreter on to a shell, where the system refuses it. It is said only where there is something to say.
 pub fn start_with_inherited_signals(command: &mut Command) {
-    let ignored = ignored();
+    // A command has SIGPIPE by default, whatever this process has.
+    let is_lost = |signal: &i32| was_ignored(*signal) && (*signal == libc::SIGPIPE || !is_ignored(*signal));
+    let lost: Vec<i32> = (1..=SIGNALS).filter(is_lost).collect();
+    if lost.is_empty() {
+        return;
+    }
     // SAFETY: between fork and exec only `signal` is called, which is async-signal-safe and allocates nothing.
     unsafe {
         command.pre_exec(move || {
-            for signal in (1..=SIGNALS).filter(|signal| ignored & 1 << (signal - 1) != 0) {
-                libc::signal(signal, libc::SIG_IGN);
-            }
+            lost.iter().for_each(|&signal| _ = libc::signal(signal, libc::SIG_IGN));
             Ok(())
         });
     }
