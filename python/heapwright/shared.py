@@ -285,7 +285,7 @@ class SharedHeap(NotCopied):
             if status != ROOT_DIFFERS:
                 break
         require(status)
-        # Has no name: no other process frees it.
+        # It has no name, and is this process's since: no other process frees it.
         require(library.hw_shared_free_offset(self._open_handle(), block.offset))
 
     # Mutexes.

@@ -429,7 +429,9 @@ hw_status hw_shared_mark_consistent(hw_shared *heap, hw_shared_mutex *mutex);
 /* Roots are names for blocks. A name has 1 to 40 bytes of UTF-8. The offset of a root that is not set is 0. */
 hw_status hw_shared_get_root(const hw_shared *heap, const char *name, uint64_t *offset);
 
-/* Points the root at a block. Stores the offset that it pointed at before in *old, unless `old` is null. */
+/* Points the root at a block. Stores the offset that it pointed at before in *old, unless `old` is null. This process
+ * owns the block there from then on, as after hw_shared_adopt: it is not reclaimed before it can be freed. So it is with
+ * the two functions below. */
 hw_status hw_shared_set_root(hw_shared *heap, const char *name, uint64_t offset, uint64_t *old);
 
 /* Points the root at `offset` (0: removes it) if it points at `expected` (0: not set), else fails with

@@ -10,7 +10,11 @@ use common::{compiled, heapwright};
 use heapwright_trace::{Event, Reader};
 
 fn recorded(folder: &Path, options: &[&str]) -> (Output, Vec<Event>) {
-    let program = compiled(folder, "marked", include_str!("programs/marked.c"), &["-O1", "-w", "-fno-builtin"]);
+    recorded_of(folder, include_str!("programs/marked.c"), options)
+}
+
+fn recorded_of(folder: &Path, source: &str, options: &[&str]) -> (Output, Vec<Event>) {
+    let program = compiled(folder, "marked", source, &["-O1", "-w", "-fno-builtin"]);
     let trace = folder.join("t.hwt");
     let mut command = heapwright();
     command.args(["record", "--min-events", "0"]).args(options).arg("-o").arg(&trace).arg("--").arg(program);
@@ -58,6 +62,15 @@ fn the_growth_of_live_memory_in_a_block_is_returned() {
     // 30,000 + 5,000 + 5,001 - 7,001 before the inner block; glibc rounds each size up by less than 24 bytes.
     assert!((100_000..100_100).contains(&peaks[0]), "{printed}");
     assert!((133_000..133_200).contains(&peaks[1]), "{printed}");
+}
+
+/// Blocks of threads and tasks end in another order than they began in.
+#[test]
+fn blocks_that_overlap_have_peaks_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let (output, _) = recorded_of(folder.path(), include_str!("programs/overlapping.c"), &["--marked"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8(output.stdout).unwrap().trim().parse::<u32>().unwrap() > 10_000);
 }
 
 #[test]

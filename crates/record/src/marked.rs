@@ -5,7 +5,7 @@
 //! name (`dlsym`). Outside of marked blocks requests are left out, and frees are recorded: the blocks of the trace are
 //! freed when the program frees them.
 
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
 
 use heapwright_os::variable;
 use heapwright_stream::{Call, Packed, Record};
@@ -21,7 +21,7 @@ static ENABLED: AtomicBool = AtomicBool::new(false);
 /// Number of marked blocks that the program is in.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
-/// Usable bytes of the live blocks, and their maximum since the innermost block began.
+/// Usable bytes of the live blocks, and their maximum since the newest block began.
 static LIVE: AtomicI64 = AtomicI64::new(0);
 static PEAK: AtomicI64 = AtomicI64::new(0);
 
@@ -82,16 +82,101 @@ pub(crate) unsafe fn restore(block: *mut u8) {
     }
 }
 
+/// The blocks that are open, newest first. They may end in any order: those of threads and tasks overlap.
+///
+/// Each has a stretch of time, from its begin to that of the next newer one, and the most bytes that were live in it;
+/// those of the newest, whose stretch goes on, are in [`PEAK`]. The peak of a block is that of its stretch and all newer
+/// ones. When a block ends, its stretch becomes a part of the next older one's.
+///
+/// Changed while the lock of the recording's state is held, which is free in the child of a fork.
+struct OpenBlocks {
+    blocks: [OpenBlock; MOST_OPEN],
+    /// The newest block, and one that is not open: their numbers plus one; 0 for none.
+    newest: AtomicU32,
+    unused: AtomicU32,
+    /// Number of blocks that were ever open at a time: those from there on are not in the list of unused ones.
+    fresh: AtomicU32,
+}
+
+struct OpenBlock {
+    peak: AtomicI64,
+    /// The next older block, or the next unused one, as in [`OpenBlocks`].
+    next: AtomicU32,
+}
+
+/// How many blocks may be open at a time.
+const MOST_OPEN: usize = 4096;
+
+static OPEN_BLOCKS: OpenBlocks = OpenBlocks {
+    blocks: [const { OpenBlock { peak: AtomicI64::new(0), next: AtomicU32::new(0) } }; MOST_OPEN],
+    newest: AtomicU32::new(0),
+    unused: AtomicU32::new(0),
+    fresh: AtomicU32::new(0),
+};
+
+impl OpenBlocks {
+    /// Returns the block of a number plus one.
+    fn at(&self, number: u32) -> Option<&OpenBlock> {
+        self.blocks.get((number as usize).checked_sub(1)?)
+    }
+
+    /// Opens a block while `live` bytes are; returns its number plus one, or `None` when too many are open.
+    fn open(&self, live: i64) -> Option<u32> {
+        let unused = self.unused.load(Ordering::Relaxed);
+        let number = if unused != 0 { unused } else { self.fresh.load(Ordering::Relaxed) + 1 };
+        let block = self.at(number)?;
+        if unused != 0 {
+            self.unused.store(block.next.load(Ordering::Relaxed), Ordering::Relaxed);
+        } else {
+            self.fresh.store(number, Ordering::Relaxed);
+        }
+        let before = PEAK.swap(live, Ordering::Relaxed);
+        let newest = self.newest.swap(number, Ordering::Relaxed);
+        if let Some(newest) = self.at(newest) {
+            newest.peak.store(before, Ordering::Relaxed);
+        }
+        block.next.store(newest, Ordering::Relaxed);
+        Some(number)
+    }
+
+    /// Closes a block and returns its peak; `None` when it is not open.
+    fn close(&self, number: u32) -> Option<i64> {
+        let (mut peak, mut newer, mut at) = (PEAK.load(Ordering::Relaxed), None, self.newest.load(Ordering::Relaxed));
+        while at != number {
+            let block = self.at(at)?;
+            (newer, at) = (Some(block), block.next.load(Ordering::Relaxed));
+            if at != 0 {
+                peak = peak.max(self.at(at)?.peak.load(Ordering::Relaxed));
+            }
+        }
+        let block = self.at(number)?;
+        let older = block.next.load(Ordering::Relaxed);
+        match (newer, self.at(older)) {
+            (Some(newer), _) => newer.next.store(older, Ordering::Relaxed),
+            (None, _) => self.newest.store(older, Ordering::Relaxed),
+        }
+        if let Some(older) = self.at(older) {
+            match newer {
+                Some(_) => _ = older.peak.fetch_max(block.peak.load(Ordering::Relaxed), Ordering::Relaxed),
+                None => _ = PEAK.fetch_max(older.peak.load(Ordering::Relaxed), Ordering::Relaxed),
+            }
+        }
+        block.next.store(self.unused.swap(number, Ordering::Relaxed), Ordering::Relaxed);
+        Some(peak)
+    }
+}
+
 /// What a marked block remembers until it ends.
 #[repr(C)]
 pub struct Marked {
     /// Live bytes when it began.
     live: i64,
-    /// The peak of the block around it until then.
-    peak: i64,
+    /// Its number among the open ones, plus one.
+    number: u64,
 }
 
-/// Begins a marked block. Returns 1, or 0 when blocks are not recorded in this process (`record --marked`).
+/// Begins a marked block. Returns 1, or 0 when blocks are not recorded in this process (`record --marked`), or 4,096 are
+/// open.
 ///
 /// # Safety
 /// `block` is valid for a write.
@@ -100,24 +185,28 @@ pub unsafe extern "C" fn heapwright_record_begin(block: *mut Marked) -> i32 {
     if !is_enabled() || !state::is_on() {
         return 0;
     }
-    let live = LIVE.load(Ordering::Relaxed);
-    let peak = PEAK.swap(live, Ordering::Relaxed);
+    let begun = state::exclusively(|| {
+        let live = LIVE.load(Ordering::Relaxed);
+        OPEN_BLOCKS.open(live).map(|number| Marked { live, number: number.into() })
+    });
+    let Some(marked) = begun.flatten() else { return 0 };
     // SAFETY: `block` is valid for a write, as this function requires.
-    unsafe { block.write(Marked { live, peak }) };
+    unsafe { block.write(marked) };
     OPEN.fetch_add(1, Ordering::Relaxed);
     1
 }
 
-/// Ends a marked block. Returns by how many bytes the live blocks of the process had grown in it at most.
+/// Ends a marked block. Returns by how many bytes the live blocks of the process had grown in it at most; 0 when it is
+/// not open.
 ///
 /// # Safety
-/// `block` is valid for a read, and was begun and not ended yet.
+/// `block` is valid for a read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heapwright_record_end(block: *const Marked) -> u64 {
-    OPEN.fetch_sub(1, Ordering::Relaxed);
     // SAFETY: `block` is valid for a read, as this function requires.
-    let Marked { live, peak } = unsafe { block.read() };
-    let reached = PEAK.load(Ordering::Relaxed);
-    PEAK.fetch_max(peak, Ordering::Relaxed);
-    u64::try_from(reached - live).unwrap_or(0)
+    let Marked { live, number } = unsafe { block.read() };
+    let close = || u32::try_from(number).ok().and_then(|number| OPEN_BLOCKS.close(number));
+    let Some(peak) = state::exclusively(close).flatten() else { return 0 };
+    OPEN.fetch_sub(1, Ordering::Relaxed);
+    u64::try_from(peak - live).unwrap_or(0)
 }

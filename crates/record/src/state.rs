@@ -201,6 +201,12 @@ pub(crate) fn await_collector(most: u32) -> u32 {
     waited
 }
 
+/// Does `work` while this thread holds the lock of the state, and no handler of a signal interrupts it; `None`, and does
+/// not, where the lock cannot be had ([`lock_state`]).
+pub(crate) fn exclusively<R>(work: impl FnOnce() -> R) -> Option<R> {
+    undisturbed(|| lock_state().map(|_held| work()))
+}
+
 /// Returns what `read` finds in the header of this process's stream, if it has one.
 fn with_header<R>(read: impl FnOnce(&Header) -> R) -> Option<R> {
     match &*lock_state()? {

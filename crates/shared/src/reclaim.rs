@@ -68,10 +68,16 @@ impl SharedHeap {
     /// # Errors
     /// [`Error::NotABlock`], [`Error::AlreadyFree`], and those of every operation.
     pub fn adopt(&self, offset: Offset) -> Result<(), Error> {
-        let mut section = self.enter()?;
-        let mapping = section.mapping();
-        let (place, _) = section.block_at(offset)?;
-        let number = section.view().slot;
+        self.enter()?.adopt(offset)
+    }
+}
+
+impl Section<'_> {
+    /// Makes this handle the owner of a block.
+    pub(crate) fn adopt(&mut self, offset: Offset) -> Result<(), Error> {
+        let mapping = self.mapping();
+        let (place, _) = self.block_at(offset)?;
+        let number = self.view().slot;
         let owner = mapping.owner(place).ok_or(Error::NotABlock { offset: offset.get() })?;
         let before = owner.load(Relaxed);
         mapping.count_of(number, ProcessSlot::gain_block);
@@ -81,9 +87,7 @@ impl SharedHeap {
         }
         Ok(())
     }
-}
 
-impl Section<'_> {
     /// Reclaims among the next blocks from `place` on; returns where to go on.
     fn reclaim_batch(
         &mut self,

@@ -147,20 +147,24 @@ impl Section<'_> {
         searched(self.mapping().roots(), name).take_while(|slot| !slot.is_fresh()).find(|slot| slot.is(name))
     }
 
-    /// Points the root at `new` and returns where it pointed.
+    /// Points the root at `new` and returns where it pointed. The block there becomes this handle's, as its creator may
+    /// be dead: a process that reclaims before it is freed would free it too.
     fn change_root(&mut self, name: &Name, new: Option<Offset>) -> Result<Option<Offset>, Error> {
         if let Some(new) = new {
             self.block_at(new)?;
         }
+        let old = self.root_slot(name).and_then(RootSlot::offset);
+        if let Some(old) = old.filter(|&old| Some(old) != new) {
+            // A root may point at a block that was freed: it can be removed all the same.
+            let _ = self.adopt(old);
+        }
         let slots = self.mapping().roots();
         match (self.root_slot(name), new) {
             (Some(slot), Some(new)) => {
-                let old = slot.offset();
                 slot.point(Some(new));
                 Ok(old)
             }
             (Some(slot), None) => {
-                let old = slot.offset();
                 slot.unset();
                 forget(slots, (&raw const *slot as usize - slots.as_ptr() as usize) / size_of::<RootSlot>());
                 Ok(old)
@@ -198,7 +202,8 @@ impl SharedHeap {
         Ok(self.enter()?.root_slot(&name).and_then(RootSlot::offset))
     }
 
-    /// Points the root of this name at the block at `offset`, and returns where it pointed before.
+    /// Points the root of this name at the block at `offset`, and returns where it pointed before. This handle owns the
+    /// block there from then on ([`SharedHeap::adopt`]): it is not reclaimed before it can be freed.
     ///
     /// # Errors
     /// [`Error::NotABlock`], [`Error::AlreadyFree`], [`Error::RootsFull`], and as [`SharedHeap::root`].
@@ -207,7 +212,8 @@ impl SharedHeap {
         self.enter()?.change_root(&name, Some(offset))
     }
 
-    /// Points the root at `new` (`None` removes it) if it points at `expected` (`None`: is not set).
+    /// Points the root at `new` (`None` removes it) if it points at `expected` (`None`: is not set). As
+    /// [`SharedHeap::set_root`], this handle owns the block at `expected` from then on.
     ///
     /// # Errors
     /// [`Error::RootDiffers`], which tells where it points; and as [`SharedHeap::set_root`].

@@ -50,7 +50,8 @@ fn what_dead_processes_left_is_listed_and_reclaimed() {
         let child = idle_child(&spot, |heap| {
             let blocks: Vec<Offset> = (0..100).map(|_| heap.allocate(500).unwrap()).collect();
             heap.set_root("kept", blocks[7]).unwrap();
-            heap.set_root("adopted", blocks[9]).unwrap();
+            heap.set_root("removed", blocks[9]).unwrap();
+            heap.set_root("replaced", blocks[11]).unwrap();
             blocks.iter().step_by(10).all(|&block| heap.deallocate(block).is_ok())
         });
         let of_child = |heap: &SharedHeap| {
@@ -61,11 +62,16 @@ fn what_dead_processes_left_is_listed_and_reclaimed() {
         end(child);
         assert_eq!((of_child(&heap).owner.state, of_child(&heap).blocks), (ProcessState::Dead, 90));
         assert_eq!(heap.left_behind().unwrap().len(), 90);
-        let adopted = heap.root("adopted").unwrap().unwrap();
-        heap.replace_root("adopted", Some(adopted), None).unwrap();
-        heap.adopt(adopted).unwrap();
+        // What a root does not point at any more is this process's, who may free it.
+        let removed = heap.root("removed").unwrap().unwrap();
+        heap.replace_root("removed", Some(removed), None).unwrap();
+        let replaced = heap.set_root("replaced", own).unwrap().unwrap();
+        let kept = heap.root("kept").unwrap();
+        heap.adopt(heap.left_behind().unwrap().iter().find(|left| Some(left.offset) != kept).unwrap().offset).unwrap();
         let size = heap.usable_size(own).unwrap() as u64;
-        assert_eq!(heap.reclaim_dead(), Ok(Reclaimed { blocks: 88, bytes: 88 * size, kept: 1 }));
+        assert_eq!(heap.reclaim_dead(), Ok(Reclaimed { blocks: 86, bytes: 86 * size, kept: 1 }));
+        heap.deallocate(removed).unwrap();
+        heap.deallocate(replaced).unwrap();
         assert_eq!(heap.left_behind().unwrap()[0].offset, heap.root("kept").unwrap().unwrap());
         heap.check().unwrap();
         assert_eq!(heap.counters().unwrap().live, 3 * size);
