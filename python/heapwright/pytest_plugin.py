@@ -109,7 +109,8 @@ def _check(peak, limit):
 def pytest_runtest_call(item):
     marker = item.get_closest_marker("heapwright")
     limit = None if marker is None else _limit_of(marker)
-    if marker is None or not is_recorded():
+    # Doctests and items of other plugins have no function of their own.
+    if marker is None or not is_recorded() or not isinstance(item, pytest.Function):
         _count_unchecked(item.config, limit is not None)
         yield
         return
@@ -143,4 +144,5 @@ def pytest_terminal_summary(terminalreporter, config):
     count = getattr(config, _UNCHECKED)
     if count:
         limits = "1 limit of memory was" if count == 1 else f"{count} limits of memory were"
-        terminalreporter.write_line(f"heapwright: {limits} not checked; to check them: {START}")
+        why = "only functions are recorded" if is_recorded() else f"to check them: {START}"
+        terminalreporter.write_line(f"heapwright: {limits} not checked; {why}")

@@ -82,8 +82,8 @@ class SharedHeap(NotCopied):
         require(library.hw_shared_unlink(text(name)))
 
     def close(self) -> None:
-        """Closes the heap; its blocks stay. Raises `BufferError` while views of its blocks exist in this process, or it
-        holds a mutex of the heap."""
+        """Closes the heap; its blocks stay. Raises `BufferError` while views of its blocks that were made through this
+        object exist in this process, or it holds a mutex of the heap."""
         with self._lock:
             if self._handle is None:
                 return
@@ -144,7 +144,8 @@ class SharedHeap(NotCopied):
         return Block(self, unsigned(offset, c_uint64, "the offset"))
 
     def free(self, block: "Block") -> None:
-        """Frees a block. Raises `BufferError` while views of it exist in this process."""
+        """Frees a block. Raises `BufferError` while views of it that were made through this object exist in this
+        process: as other processes, other objects that have the heap open must not use it any more."""
         offset = self._offset_of(block)
         self._require_no_views(block)
         require(library.hw_shared_free_offset(self._open_handle(), offset))
@@ -276,8 +277,9 @@ class SharedHeap(NotCopied):
 
     def delete_array(self, name: str) -> None:
         """Removes an array's name and frees that array, no other. Raises `KeyError` if there is none, also
-        when another process deletes it first. Other processes must not use it any more. Raises `BufferError`, and
-        changes nothing, while views of it exist in this process."""
+        when another process deletes it first. Other processes, and other objects that have the heap open, must not
+        use it any more. Raises `BufferError`, and changes nothing, while views of it that were made through this
+        object exist in this process."""
         while True:
             block = self._found(name, lambda block: arrays.header_in(block.buffer, name), lambda block, _: block)
             self._require_no_views(block)

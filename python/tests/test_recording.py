@@ -113,6 +113,27 @@ class Broken(unittest.TestCase):
 """
 
 
+CONFTEST = """
+import pytest
+class CaseItem(pytest.Item):
+    def runtest(self): bytearray(5_000_000)
+class CaseFile(pytest.File):
+    def collect(self): yield CaseItem.from_parent(self, name="case")
+def pytest_collect_file(file_path, parent):
+    if file_path.suffix == ".case": return CaseFile.from_parent(parent, path=file_path)
+def pytest_collection_modifyitems(items):
+    for item in items: item.add_marker(pytest.mark.heapwright(limit="1MiB"))
+"""
+
+DOCTEST = '''
+def example():
+    """
+    >>> len(bytearray(5_000_000))
+    5000000
+    """
+'''
+
+
 def run(*command, folder=None):
     return subprocess.run(command, capture_output=True, text=True, cwd=folder)
 
@@ -216,6 +237,14 @@ class Recorded(unittest.TestCase):
         self.assertIn("test_above test_cases.py", stacks)
         for outside in ("setUp", "tearDown", "asyncSetUp", "asyncTearDown", "doCleanups"):
             self.assertNotIn(f"{outside} ", stacks)
+
+    def test_items_that_are_no_functions_are_said_to_be_unchecked(self):
+        self.require("pytest")
+        for name, text in (("conftest.py", CONFTEST), ("examples.py", DOCTEST), ("one.case", "")):
+            self.write(name, text)
+        ended = self.record("-m", "pytest", "-q", "-p", "no:cacheprovider", "--doctest-modules", self.folder)
+        self.assertIn("2 passed", ended.stdout)
+        self.assertIn("2 limits of memory were not checked; only functions are recorded", ended.stdout)
 
     def test_a_limit_that_is_no_size_is_refused(self):
         self.require("pytest")

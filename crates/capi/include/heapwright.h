@@ -115,8 +115,8 @@ typedef struct hw_options {
     uint32_t statistics;    /* HW_STATISTICS_... */
     uint64_t seed;          /* the seed of random fit */
     size_t capacity;        /* the most that a growing heap can grow to, rounded up to whole pages, and halved while the
-                               system has no address space for it: see hw_capacity; 0 stands for 1 TiB; 0 for fixed
-                               heaps */
+                               system has no range of addresses that long: see hw_capacity; limits of the process do
+                               not count it; 0 stands for 1 TiB, or 2^36 granules if that is less; 0 for fixed heaps */
     uint32_t growth;        /* HW_GROWTH_...; 0 for fixed heaps */
     uint32_t growth_step;   /* the step of HW_GROWTH_STEPS: a multiple of the granule; 0 stands for 64 KiB, and is the
                                only one without steps and for fixed heaps */
@@ -348,7 +348,8 @@ enum {
 
 /* Repairs a segment that is refused as damaged, or as one of another PID namespace. Records of blocks are kept if
  * they are consistent; the contents of blocks are not read. Does not attach to the segment. A segment that a live
- * process uses is refused with HW_IN_USE: processes that use a segment keep it in order themselves. Where it is unknown
+ * process uses is refused with HW_IN_USE: processes that use a segment keep it in order themselves. (HW_TIMED_OUT where
+ * one holds the lock for as long as hw_shared_access has patience, because it is stopped.) Where it is unknown
  * which processes live, attached ones count as alive, unless `strangers` is HW_STRANGERS_DISPLACE. */
 hw_status hw_shared_repair(const char *name, const hw_shared_access *access, unsigned strangers);
 

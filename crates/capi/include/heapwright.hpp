@@ -46,6 +46,12 @@ inline void require(hw_status status) {
     if (status != HW_OK) throw error(status, hw_shared_last_error());
 }
 
+/* The text of a name. Behind a NUL it would be cut off, and be another name. */
+inline const char *text_of(const std::string &name, hw_status refused) {
+    if (name.find('\0') != std::string::npos) throw error(refused, "a name has a NUL in it: leave it out");
+    return name.c_str();
+}
+
 /* The heaps that are open in this process, by the addresses of their first bytes. An allocator in a segment finds its
  * heap here, because a handle means nothing in another process. There is no lock: in the child of a fork it could be
  * that of a thread which the child does not have. Entries are used again and never freed. */
@@ -204,21 +210,23 @@ class shared_heap {
 public:
     static shared_heap create(const std::string &name, const hw_shared_settings &settings = {}) {
         hw_shared *heap = nullptr;
-        detail::require(hw_shared_create(name.c_str(), &settings, &heap));
+        detail::require(hw_shared_create(detail::text_of(name, HW_BAD_NAME), &settings, &heap));
         return shared_heap(heap);
     }
     static shared_heap open(const std::string &name, const hw_shared_access &access = {}) {
         hw_shared *heap = nullptr;
-        detail::require(hw_shared_open(name.c_str(), &access, &heap));
+        detail::require(hw_shared_open(detail::text_of(name, HW_BAD_NAME), &access, &heap));
         return shared_heap(heap);
     }
     static shared_heap open_or_create(const std::string &name, const hw_shared_settings &settings = {}) {
         hw_shared *heap = nullptr;
-        detail::require(hw_shared_open_or_create(name.c_str(), &settings, &heap));
+        detail::require(hw_shared_open_or_create(detail::text_of(name, HW_BAD_NAME), &settings, &heap));
         return shared_heap(heap);
     }
     /* Removes the segment's name. */
-    static void unlink(const std::string &name) { detail::require(hw_shared_unlink(name.c_str())); }
+    static void unlink(const std::string &name) {
+        detail::require(hw_shared_unlink(detail::text_of(name, HW_BAD_NAME)));
+    }
 
     shared_heap(shared_heap &&other) noexcept : heap_(std::exchange(other.heap_, nullptr)) {}
     shared_heap &operator=(shared_heap &&other) noexcept {
@@ -292,15 +300,16 @@ public:
     /* Returns what the root points at; null if it is not set. The type is the one that the root was set with. */
     template <class T> T *root(const std::string &name) const {
         std::uint64_t offset = 0;
-        detail::require(hw_shared_get_root(heap_, name.c_str(), &offset));
+        detail::require(hw_shared_get_root(heap_, detail::text_of(name, HW_BAD_ROOT_NAME), &offset));
         return static_cast<T *>(hw_shared_pointer_of(heap_, offset));
     }
     /* Points a root at the start of a block. */
     template <class T> void set_root(const std::string &name, T *value) {
-        detail::require(hw_shared_set_root(heap_, name.c_str(), hw_shared_offset_of(heap_, value), nullptr));
+        detail::require(hw_shared_set_root(heap_, detail::text_of(name, HW_BAD_ROOT_NAME),
+                                           hw_shared_offset_of(heap_, value), nullptr));
     }
     void remove_root(const std::string &name) {
-        detail::require(hw_shared_remove_root(heap_, name.c_str(), nullptr));
+        detail::require(hw_shared_remove_root(heap_, detail::text_of(name, HW_BAD_ROOT_NAME), nullptr));
     }
     /* Returns the root's value. If the root is not set, constructs one and sets the root: one process does, even if
      * several try at once. */

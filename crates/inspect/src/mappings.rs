@@ -52,6 +52,12 @@ impl Mapping {
         self.is_data() || was_written
     }
 
+    /// Whether it may be a part of a heap: of a page that the program took the access to before it was touched nothing
+    /// else is known.
+    fn may_be_of_heap(&self) -> bool {
+        self.is_data() || self.is_nameless() || self.name == "[heap]" && self.access.ends_with('p')
+    }
+
     fn of_line(line: &str) -> Option<Mapping> {
         let (range, rest) = line.split_once(' ')?;
         let (start, end) = range.split_once('-')?;
@@ -77,7 +83,7 @@ pub fn neighbours(mappings: &[Mapping], address: u64) -> Option<Range<u64>> {
     let is_next = |pair: &[Mapping]| {
         pair[0].range.end == pair[1].range.start
             && pair[0].name == pair[1].name
-            && pair.iter().all(Mapping::may_have_blocks)
+            && pair.iter().all(Mapping::may_be_of_heap)
     };
     let in_front = mappings[..=at].windows(2).rev().take_while(|pair| is_next(pair)).count();
     let behind = mappings[at..].windows(2).take_while(|pair| is_next(pair)).count();

@@ -63,6 +63,27 @@ static void protected(int access) {
     pthread_join(made, NULL);
 }
 
+/* Stacks of coroutines: the lowest page of each guards it, and was never touched. */
+static void guard_stacks(void) {
+    for (int stack = 0; stack < 10; stack++) {
+        void *memory;
+        if (posix_memalign(&memory, 4096, 65536) != 0 || mprotect(memory, 4096, PROT_NONE) != 0) abort();
+        for (int index = 0; index < 1000; index++) memset(sink = malloc(1000), 1, 1000);
+    }
+}
+
+/* Something is in the way of the program break: the arena grows by pieces, whose ends have all remainders. */
+static void grow_by_pieces(void) {
+    void *brk = (void *)(((size_t)sbrk(0) + 4095) & ~4095UL);
+    if (mmap((char *)brk + (1 << 20), 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+        abort();
+    void *before = NULL;
+    for (int index = 0; index < 100000; index++) {
+        void *block = memset(malloc(600 + index % 7 * 16), 1, 600);
+        if (index % 3 == 0) free(before), before = block;
+    }
+}
+
 /* The first block of a list of the thread cache becomes its own successor. */
 static void circle(void) {
     size_t *blocks[3];
@@ -209,6 +230,8 @@ int main(int count, char **arguments) {
     if (strcmp(kind, "closed") == 0) protect(PROT_NONE);
     if (strcmp(kind, "read only in thread") == 0) protected(PROT_READ);
     if (strcmp(kind, "closed in thread") == 0) protected(PROT_NONE);
+    if (strcmp(kind, "guards") == 0) guard_stacks();
+    if (strcmp(kind, "pieces") == 0) free(malloc(10)), grow_by_pieces();
     if (strcmp(kind, "circle") == 0) circle();
     if (strcmp(kind, "huge") == 0) fill(10000), threads(fill_and_wait), memset(sink = malloc(7 << 20), 1, 7 << 20);
     if (strcmp(kind, "two heaps") == 0) fill(50000), load_another();

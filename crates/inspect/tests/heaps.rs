@@ -97,6 +97,22 @@ fn pages_with_other_access_hide_nothing_behind_them() {
 }
 
 #[test]
+fn pages_that_were_closed_before_they_were_touched_hide_nothing() {
+    let picture = Subject::start(&[], "guards").picture(Meanwhile::IsStopped);
+    let text = shown::text(&picture);
+    assert!((10_010..10_060).contains(&picture.glibc.unwrap().arenas[0].blocks), "{text}");
+    assert!(!text.contains("in the way") && !text.contains("damaged"), "{text}");
+}
+
+/// Of the top of a piece, all that is left may be a header.
+#[test]
+fn an_arena_in_pieces_is_walked_to_its_end() {
+    let picture = Subject::start(&[], "pieces").picture(Meanwhile::IsStopped);
+    let text = shown::text(&picture);
+    assert!((66_660..66_720).contains(&picture.glibc.unwrap().arenas[0].blocks), "{text}");
+}
+
+#[test]
 fn the_heaps_of_two_c_libraries_are_added_up_and_this_is_said() {
     for (flags, in_second) in [(&["-static"][..], 0), (&["-DNAMESPACE"], 5_000)] {
         let subject = Subject::start(flags, "two heaps");

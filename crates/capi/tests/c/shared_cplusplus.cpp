@@ -62,6 +62,12 @@ static void failures_are_thrown_with_their_text() {
     hw_shared_settings settings = settings_of(HW_FIRST);
     shared_heap heap = shared_heap::create(name, settings);
     try {
+        heap.remove_root(std::string("k\0a", 3));
+        CHECK(false);
+    } catch (const heapwright::error &error) {
+        CHECK(error.status() == HW_BAD_ROOT_NAME);
+    }
+    try {
         heap.allocate(1 << 20);
         CHECK(false);
     } catch (const heapwright::error &error) {

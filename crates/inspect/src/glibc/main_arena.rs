@@ -108,19 +108,30 @@ fn own_block(words: &mut Words<'_, impl Memory>, at: u64) -> Option<u64> {
     (size & FLAGS == MMAPPED && length != 0 && length.is_multiple_of(PAGE)).then_some(length)
 }
 
-/// Returns the end of the piece that begins at `start`: chunks, and then two headers without blocks at a page's end.
+/// Returns the end of the piece that begins at `start`: chunks, and then headers without blocks at a page's end. They are
+/// two, and a third if that is all that was left of the top.
 fn end_of_piece(words: &mut Words<'_, impl Memory>, start: u64, limit: u64) -> Option<u64> {
     let mut at = start;
     while at < limit {
         let size = words.at(at + 8)?;
         let length = size & !FLAGS;
         if length == HEADER {
-            let end = at + 2 * HEADER;
-            let is_end = words.at(at + HEADER + 8)? & !FLAGS == HEADER && end.is_multiple_of(PAGE) && end <= limit;
-            return is_end.then_some(end);
+            return end_of_headers(words, at).filter(|end| *end <= limit);
         }
         let is_chunk = length >= SHORTEST && length.is_multiple_of(ALIGN) && size & (MMAPPED | OTHER_ARENA) == 0;
         at = at.checked_add(length).filter(|_| is_chunk)?;
     }
     None
+}
+
+/// Returns the end of the two or three headers without blocks that begin at `start` and end with a page.
+fn end_of_headers(words: &mut Words<'_, impl Memory>, start: u64) -> Option<u64> {
+    let is_header = |at: u64| Some(words.at(at + 8)? & !FLAGS == HEADER);
+    let ends = [2, 3].map(|headers| start + headers * HEADER);
+    let end = ends.into_iter().find(|end| end.is_multiple_of(PAGE))?;
+    (start + HEADER..end)
+        .step_by(HEADER as usize)
+        .map(is_header)
+        .all(|is_header| is_header == Some(true))
+        .then_some(end)
 }
