@@ -85,8 +85,8 @@ pub(crate) unsafe fn restore(block: *mut u8) {
 /// The blocks that are open, newest first. They may end in any order: those of threads and tasks overlap.
 ///
 /// Each has a stretch of time, from its begin to that of the next newer one, and the most bytes that were live in it;
-/// those of the newest, whose stretch goes on, are in [`PEAK`]. The peak of a block is that of its stretch and all newer
-/// ones. When a block ends, its stretch becomes a part of the next older one's.
+/// those of the newest, whose stretch goes on, are in [`PEAK`]. The peak of a block is that of its stretch and all
+/// newer ones. When a block ends, its stretch becomes a part of the next older one's.
 ///
 /// Changed while the lock of the recording's state is held, which is free in the child of a fork.
 struct OpenBlocks {
@@ -175,8 +175,8 @@ pub struct Marked {
     number: u64,
 }
 
-/// Begins a marked block. Returns 1, or 0 when blocks are not recorded in this process (`record --marked`), or 4,096 are
-/// open.
+/// Begins a marked block. Returns 1, or 0 when blocks are not recorded in this process (`record --marked`), or 4,096
+/// are open.
 ///
 /// # Safety
 /// `block` is valid for a write.

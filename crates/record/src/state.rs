@@ -201,8 +201,8 @@ pub(crate) fn await_collector(most: u32) -> u32 {
     waited
 }
 
-/// Does `work` while this thread holds the lock of the state, and no handler of a signal interrupts it; `None`, and does
-/// not, where the lock cannot be had ([`lock_state`]).
+/// Does `work` while this thread holds the lock of the state, and no handler of a signal interrupts it; `None`, and
+/// does not, where the lock cannot be had ([`lock_state`]).
 pub(crate) fn exclusively<R>(work: impl FnOnce() -> R) -> Option<R> {
     undisturbed(|| lock_state().map(|_held| work()))
 }

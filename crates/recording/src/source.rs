@@ -12,8 +12,8 @@ use heapwright_host::temporary::Folder;
 use super::program::{NoCalls, Options, program as record};
 use super::summary;
 
-/// The bytes of a program's name with which that of its trace begins, at most: those of other processes are longer, and a
-/// file's name has 255.
+/// The bytes of a program's name with which that of its trace begins, at most: those of other processes are longer,
+/// and a file's name has 255.
 const LONGEST_NAME: usize = 200;
 
 /// A trace to analyse.

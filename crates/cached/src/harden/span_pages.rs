@@ -30,8 +30,8 @@ pub(super) fn place(shared: &mut ArenaState, length: usize, spare: usize, align:
         let _ = unsafe { shared.remove(start) };
         return None;
     };
-    // SAFETY: the span is new. Of its record, other threads read the kind, which stays, and nothing else unless the kind
-    // is a slab's.
+    // SAFETY: the span is new. Of its record, other threads read the kind, which stays, and nothing else unless the
+    // kind is a slab's.
     unsafe {
         let span = span(number);
         (*span).lead = lead as u8;

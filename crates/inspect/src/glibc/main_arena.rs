@@ -108,8 +108,8 @@ fn own_block(words: &mut Words<'_, impl Memory>, at: u64) -> Option<u64> {
     (size & FLAGS == MMAPPED && length != 0 && length.is_multiple_of(PAGE)).then_some(length)
 }
 
-/// Returns the end of the piece that begins at `start`: chunks, and then headers without blocks at a page's end. They are
-/// two, and a third if that is all that was left of the top.
+/// Returns the end of the piece that begins at `start`: chunks, and then headers without blocks at a page's end. There
+/// are two, and a third if that is all that was left of the top.
 fn end_of_piece(words: &mut Words<'_, impl Memory>, start: u64, limit: u64) -> Option<u64> {
     let mut at = start;
     while at < limit {
