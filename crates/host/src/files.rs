@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 
@@ -36,16 +37,16 @@ pub fn open(path: &Path) -> Result<Source> {
     Ok(Source(file.take(length)))
 }
 
-/// Returns the length that a file had when this command first opened it; of other than plain files, the most.
+/// Returns the length that a file had when this command first opened it; of other than plain files, the most. So it is
+/// where the file system does not say when a file was made: another may have its inode by now.
 fn first_length(file: &File) -> io::Result<u64> {
-    /// The lengths, by device and inode.
-    static LENGTHS: Mutex<BTreeMap<(u64, u64), u64>> = Mutex::new(BTreeMap::new());
+    type Identity = (u64, u64, SystemTime);
+    static LENGTHS: Mutex<BTreeMap<Identity, u64>> = Mutex::new(BTreeMap::new());
     let found = file.metadata()?;
-    if !found.is_file() {
-        return Ok(u64::MAX);
-    }
+    let made = found.created().ok().filter(|_| found.is_file());
+    let Some(made) = made else { return Ok(u64::MAX) };
     let mut lengths = LENGTHS.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(*lengths.entry((found.dev(), found.ino())).or_insert(found.len()))
+    Ok(*lengths.entry((found.dev(), found.ino(), made)).or_insert(found.len()))
 }
 
 /// Opens a plain file for reading. A pipe that has this name is not waited for.
@@ -131,6 +132,20 @@ pub fn has_capabilities(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Temporary files come and go, and have each other's inodes.
+    #[test]
+    fn another_file_in_the_place_of_one_is_read_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for length in 1..50 {
+            fs::write(&path, vec![b'x'; length]).unwrap();
+            let mut read = Vec::new();
+            open(&path).unwrap().read_to_end(&mut read).unwrap();
+            assert_eq!(read.len(), length);
+            fs::remove_file(&path).unwrap();
+        }
+    }
 
     #[test]
     fn a_folder_with_programs_may_hold_code() {
