@@ -247,10 +247,11 @@ fn take(wanted: impl Fn(Entry) -> bool) -> Option<Census> {
     Some(census)
 }
 
-/// Adds the blocks in the calling thread's cache, and in the inbox of each heap.
+/// Adds the blocks in the calling thread's cache, and in the inbox of each heap; of long blocks, those in the caches of
+/// all threads.
 fn add_caches(arena: &ArenaGuard, census: &mut Census, wanted: impl Fn(Entry) -> bool) {
-    if let Some(mut own) = thread::heap_if_any() {
-        let (blocks, bytes) = own.long_cache().figures();
+    if !mode::is_hardened() {
+        let (blocks, bytes) = long::in_caches(arena);
         census.waiting += blocks;
         census.apart += bytes;
     }

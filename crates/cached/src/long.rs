@@ -13,7 +13,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use heapwright_heaps::{FreeError, Mapping, ResizeError};
+use heapwright_heaps::{Block, BlockState, FreeError, Mapping, ResizeError};
 use heapwright_os::{
     MemoryLimit, map, map_aligned, page_size, purge, remap, resident_unless_filtered, round_to_pages, unmap,
 };
@@ -21,6 +21,7 @@ use heapwright_os::{
 use crate::counts;
 use heapwright_slabs::arena::{ARENA, ArenaGuard};
 use heapwright_slabs::classes::{LARGEST, PAGE};
+use heapwright_slabs::entry::Entry;
 use heapwright_slabs::errors::{NotMoved, OutOfMemory};
 use heapwright_slabs::heap::Owned;
 use heapwright_slabs::long_cache::{Evicted, LongCache};
@@ -336,6 +337,20 @@ pub(crate) fn allocate_to_grow(before: usize, layout: Layout, heap: Option<Owned
     Ok(placed.block)
 }
 
+/// Returns the number of freed blocks in the caches of all threads, and their bytes. Takes time in proportion to the
+/// number of slabs and long blocks.
+pub(crate) fn in_caches(arena: &ArenaGuard) -> (usize, usize) {
+    let is_used = |block: &Block| block.state == BlockState::Used;
+    let length = |block: Block| {
+        let start = NonNull::new(ARENA.base().wrapping_add(block.offset))?;
+        // The words of slabs are their links.
+        let is_long = ARENA.entry(ARENA.number_of(start.addr().get())?) == Entry::NONE;
+        Mark::of(start).filter(|_| is_long)?.cached_length()
+    };
+    let lengths = arena.pages.blocks().filter(is_used).filter_map(length);
+    lengths.fold((0, 0), |(blocks, bytes), length| (blocks + 1, bytes + length))
+}
+
 /// Returns whether a block has a mapping of its own.
 pub(crate) fn is_apart(block: NonNull<u8>) -> bool {
     Mark::of(block).is_none()
@@ -380,6 +395,11 @@ impl Mark {
     fn live_length(&self) -> Option<usize> {
         let value = self.0.load(Ordering::Acquire);
         (value & CACHED == LIVE).then_some(value & !CACHED)
+    }
+
+    fn cached_length(&self) -> Option<usize> {
+        let value = self.0.load(Ordering::Acquire);
+        (value & CACHED == CACHED).then_some(value & !CACHED)
     }
 
     /// Marks a live block as cached; returns its length. Of two threads that free a block at the same time, both may

@@ -100,8 +100,10 @@ fn a_census_finds_what_the_program_has() {
     assert_eq!(difference(&with_theirs, &census()), (less, 0));
     to_other.send(blocks.split_off(1_250)).unwrap();
     from_other.recv().unwrap();
-    let mine = difference(&before, &census()).0;
-    let kept = expected(&blocks).0;
+    let (mine, long) = difference(&before, &census());
+    let (kept, kept_long) = expected(&blocks);
+    // Long blocks that it has freed are nowhere the program's.
+    assert_eq!(long, kept_long);
     // What the other thread gathers, and what of its own lies in its lists, counts as the program's.
     let surplus: isize = mine.iter().map(|(size, count)| count - kept.get(size).unwrap_or(&0)).sum();
     assert!((0..=4 * 32 + 256).contains(&surplus), "{surplus}");

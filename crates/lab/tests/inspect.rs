@@ -477,3 +477,41 @@ fn growth_under_this_project_and_others_is_shown() {
     child.wait().unwrap();
     assert!(Path::new(&format!("/proc/{}", subject.pid())).exists());
 }
+
+/// Threads keep freed long blocks for their next requests.
+#[test]
+fn what_threads_keep_is_not_the_program_s() {
+    const KEEPING: &str = r#"
+#include <malloc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static pthread_barrier_t done;
+static void *keep(void *nothing) {
+    void *blocks[16];
+    for (int index = 0; index < 16; index++) memset(blocks[index] = malloc(60000), 1, 60000);
+    for (int index = 0; index < 16; index++) free(blocks[index]);
+    pthread_barrier_wait(&done);
+    pause();
+    return nothing;
+}
+int main(void) {
+    pthread_t made;
+    pthread_barrier_init(&done, NULL, 9);
+    for (int index = 0; index < 8; index++) pthread_create(&made, NULL, keep, NULL);
+    pthread_barrier_wait(&done);
+    struct mallinfo2 all = mallinfo2();
+    printf("ready\n%zu\n", all.uordblks), fflush(stdout);
+    pause();
+}
+"#;
+    let mut subject = Subject::of(KEEPING, &["run"], &[]);
+    let told: u64 = subject.line().trim().parse().unwrap();
+    let heap = picture(&["--json", "--stop"], subject.pid())["heapwright"].clone();
+    let [live, cached] = ["live", "cached"].map(|name| heap[name].as_u64().unwrap());
+    // Thread blocks of the C library, and the buffer of its output.
+    assert!(told < 100_000 && live < 100_000, "{told}: {heap:#}");
+    assert!(cached > 1_000_000, "{heap:#}");
+}

@@ -1,6 +1,7 @@
 //! The cache of freed long blocks of a thread.
 
 use core::alloc::Layout;
+use core::mem::offset_of;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -56,6 +57,9 @@ const _: () = assert!(LongCache::LONGEST / PAGE < PAGE);
 
 impl LongCache {
     const PLACES: usize = 32;
+
+    /// Where the number of blocks and their bytes lie in a cache, each a word of four bytes.
+    pub(crate) const FIGURES_AT: [usize; 2] = [offset_of!(LongCache, count), offset_of!(LongCache, bytes)];
 
     /// The most bytes in the cache of a thread that does not wait for others.
     const MOST: usize = 1 << 20;

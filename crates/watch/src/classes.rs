@@ -48,7 +48,7 @@ impl Widget for Parts<'_> {
             line("heap", bytes(sample.counters.map(|found| found.heap_size)), format!("of {}", bytes(peak))),
             line("slabs", number::grouped(slabs.count() as u64), number::bytes(slabs.resident_bytes())),
             line("idle in them", String::new(), number::bytes(slabs.idle_bytes())),
-            line("in caches", String::new(), number::bytes(slabs.sum(|class| class.listed * class.size))),
+            line("in caches", String::new(), number::bytes(slabs.cached_bytes())),
             line("threads", number::grouped(slabs.heaps() as u64), String::new()),
             line("longer", count(sample.long_blocks()), bytes(sample.long_bytes())),
         ];

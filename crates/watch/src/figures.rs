@@ -8,6 +8,7 @@ use super::location::HeapLocation;
 pub use super::location::Unseen;
 use super::sample::{Clarity, Layout, Sample};
 pub use super::slabs::Class;
+use super::slabs::Slabs;
 use super::view::{Kind, Piece};
 
 /// Bytes of a page.
@@ -70,7 +71,8 @@ impl HeapFigures {
         };
         let holes = sample.pieces().filter(|piece| piece.kind == Kind::Hole);
         let slabs = sample.slabs.as_ref();
-        let cached = slabs.map(|slabs| slabs.sum(|class| class.listed * class.size));
+        let cached = slabs.map(Slabs::cached_bytes);
+        let listed = slabs.map(|slabs| slabs.sum(|class| class.listed * class.size));
         let free = slabs.map(|slabs| slabs.sum(|class| class.free_bytes));
         let in_slabs = |read: fn(&Class) -> usize| slabs.map(|slabs| slabs.sum(read));
         let long_and_mapped = slabs.and_then(|slabs| Some(sample.long_blocks()? + slabs.mapped.blocks));
@@ -92,7 +94,7 @@ impl HeapFigures {
             heap_size: sample.layout.as_ref().map(|layout| layout.heap_size() as u64),
             resident: present.bytes(0..length),
             cached,
-            free_in_slabs: free.zip(cached).map(|(free, cached)| free.saturating_sub(cached)),
+            free_in_slabs: free.zip(listed).map(|(free, listed)| free.saturating_sub(listed)),
             idle: slabs.map(|slabs| slabs.idle_bytes()),
             holes: sample.holes.count as u64,
             hole_bytes: sample.holes.total as u64,

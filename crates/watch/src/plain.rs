@@ -88,7 +88,7 @@ impl<'r> SlabsRow<'r> {
         Some(SlabsRow {
             count: slabs.count(),
             heaps: slabs.heaps(),
-            listed_bytes: slabs.sum(|class| class.listed * class.size),
+            listed_bytes: slabs.cached_bytes(),
             outgoing: slabs.buffered_remote_frees(),
             resident_bytes: slabs.resident_bytes(),
             idle_bytes: slabs.idle_bytes(),

@@ -113,14 +113,16 @@ impl Sample {
 
     /// Returns the bytes in blocks of the cached heap outside slabs, without those that have mappings of their own.
     pub fn long_bytes(&self) -> Option<u64> {
-        let slabs = self.slabs.as_ref()?.count() * SlabGlance::LENGTH;
-        Some(self.counters?.live.saturating_sub(slabs as u64))
+        let slabs = self.slabs.as_ref()?;
+        let others = (slabs.count() * SlabGlance::LENGTH) as u64 + slabs.kept_bytes();
+        Some(self.counters?.live.saturating_sub(others))
     }
 
     /// Returns the number of blocks of the cached heap outside slabs, without those that have mappings of their own.
     pub fn long_blocks(&self) -> Option<u64> {
         let Counters { blocks, holes, .. } = self.counters?;
-        Some(blocks.saturating_sub(holes).saturating_sub(self.slabs.as_ref()?.count() as u64))
+        let slabs = self.slabs.as_ref()?;
+        Some(blocks.saturating_sub(holes).saturating_sub(slabs.count() as u64 + slabs.kept_blocks()))
     }
 
     /// Returns the pieces of the heap in address order; none if every block is a mapping of its own.

@@ -194,6 +194,21 @@ impl Slabs {
         self.heaps.iter().map(|heap| heap.remote_buffered).sum()
     }
 
+    /// Returns the number of freed long blocks that threads keep for their next requests.
+    pub fn kept_blocks(&self) -> u64 {
+        self.heaps.iter().map(|heap| heap.kept_blocks as u64).sum()
+    }
+
+    /// Returns the bytes of these.
+    pub fn kept_bytes(&self) -> u64 {
+        self.heaps.iter().map(|heap| heap.kept_bytes as u64).sum()
+    }
+
+    /// Returns the bytes of all free blocks in thread caches.
+    pub fn cached_bytes(&self) -> u64 {
+        self.kept_bytes() + self.sum(|class| class.listed * class.size)
+    }
+
     /// Returns the size classes that have slabs, shortest first.
     pub fn classes(&self) -> &[Class] {
         &self.classes

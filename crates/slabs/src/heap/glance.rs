@@ -7,6 +7,7 @@ use super::remote_buffer::{REMOTE_BUFFERS, RemoteBuffer};
 use super::{HEAP_OFFSET, Heap};
 use crate::classes::{CLASSES, size_of_class};
 use crate::free_list::FreeList;
+use crate::long_cache::LongCache;
 use crate::tables::HEAP_STEP;
 
 /// The heap of a thread, decoded from bytes that may be inconsistent.
@@ -16,6 +17,10 @@ pub struct HeapGlance {
     lists: [u16; CLASSES],
     /// The number of blocks in its thread's remote-free buffers.
     pub remote_buffered: usize,
+    /// The number of freed long blocks that its thread keeps.
+    pub kept_blocks: usize,
+    /// The bytes of these.
+    pub kept_bytes: usize,
 }
 
 impl HeapGlance {
@@ -38,7 +43,9 @@ impl HeapGlance {
             let buffer = cache + offset_of!(ThreadCache, remote_buffers) + number * size_of::<RemoteBuffer>();
             word(buffer + offset_of!(RemoteBuffer, count)) as usize
         });
-        Some(HeapGlance { lists, remote_buffered: buffered.sum() })
+        let kept = cache + offset_of!(ThreadCache, long_cache);
+        let [kept_blocks, kept_bytes] = LongCache::FIGURES_AT.map(|at| word(kept + at) as usize);
+        Some(HeapGlance { lists, remote_buffered: buffered.sum(), kept_blocks, kept_bytes })
     }
 
     /// Returns the length of the blocks and their number for each list that is not empty.
