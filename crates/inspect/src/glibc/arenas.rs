@@ -495,11 +495,7 @@ mod tests {
         data[place(bins - TOP)] = top;
         data[place(bins + NEXT)] = arena;
         data[place(bins + SYSTEM_BYTES)] = 0x4000;
-        heap[0x3000 / 8 + 1] = 0x1001;
-        let bytes = |words: Vec<u64>| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
-        let mut image = Image::default();
-        image.push(DATA, bytes(data));
-        image.push(HEAP, bytes(heap));
+        let bytes = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
         let mapping = |range: Range<u64>, name: &str| Mapping {
             range,
             name: name.to_owned(),
@@ -507,8 +503,15 @@ mod tests {
             ..Mapping::default()
         };
         let mappings = [mapping(DATA..DATA + 8192, "/lib/libc.so.6"), mapping(HEAP..HEAP + 16384, "[heap]")];
-        let found = find(&image, &mappings).unwrap();
-        assert_eq!(found.arenas[0].address, arena);
-        assert_eq!(found.arenas[0].segments[0], Segment::new(HEAP..HEAP + 0x4000, Some(top), &[]));
+        // In the middle of a request, the top that is left has no size yet.
+        for size in [0x1001, 0] {
+            heap[0x3000 / 8 + 1] = size;
+            let mut image = Image::default();
+            image.push(DATA, bytes(&data));
+            image.push(HEAP, bytes(&heap));
+            let found = find(&image, &mappings).unwrap();
+            assert_eq!(found.arenas[0].address, arena);
+            assert_eq!(found.arenas[0].segments[0], Segment::new(HEAP..HEAP + 0x4000, Some(top), &[]), "{size}");
+        }
     }
 }

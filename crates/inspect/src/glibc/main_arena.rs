@@ -53,7 +53,11 @@ fn main_segment(
     // Of several pieces, the first may lie behind. Without names, what lies in front may be something else.
     let heap_start = heap_start.filter(|start| *start <= inside);
     let first = heap_start.or(named).or_else(|| Some(mapping_of(mappings, inside)?.start))?;
-    let end = top.as_ref().map_or(heap.end, |top| top.end.min(heap.end));
+    let end = match &top {
+        // Cut off a moment ago, it has no size yet: the rest of the memory that is grown by the program break.
+        Some(top) if !top.is_empty() || longest != u64::MAX => top.end.min(heap.end),
+        _ => heap.end,
+    };
     let start = align_up(first.max(heap.start).max(end.saturating_sub(longest)), ALIGN);
     let top = top.map(|top| top.start);
     (start <= top.unwrap_or(end)).then(|| Segment::new(start..end, top, mappings))
