@@ -1,7 +1,6 @@
 //! The cache of freed long blocks of a thread.
 
 use core::alloc::Layout;
-use core::mem::offset_of;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -59,7 +58,9 @@ impl LongCache {
     const PLACES: usize = 32;
 
     /// Where the number of blocks and their bytes lie in a cache, each a word of four bytes.
-    pub(crate) const FIGURES_AT: [usize; 2] = [offset_of!(LongCache, count), offset_of!(LongCache, bytes)];
+    #[cfg(not(loom))]
+    pub(crate) const FIGURES_AT: [usize; 2] =
+        [core::mem::offset_of!(LongCache, count), core::mem::offset_of!(LongCache, bytes)];
 
     /// The most bytes in the cache of a thread that does not wait for others.
     const MOST: usize = 1 << 20;
