@@ -6,6 +6,7 @@
 
 mod create;
 mod exports;
+mod fork_watch;
 mod handle;
 mod inspect;
 mod mavalloc;

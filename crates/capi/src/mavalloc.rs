@@ -7,7 +7,9 @@ use core::ptr::{NonNull, null_mut};
 use core::slice;
 
 use heapwright_heaps::{Chosen, FixedHeap, PolicyKind, Rules};
-use heapwright_os::{HeldAcrossForks, Lock, Refused, hold_across_forks, map, round_to_pages, unmap};
+use heapwright_os::{HeldAcrossForks, Lock, Refused, map, round_to_pages, unmap};
+
+use crate::fork_watch::ForkWatch;
 
 const GRANULE: usize = 4;
 /// The engine's shortest region. The end of a shorter one is allocated for ever.
@@ -48,12 +50,11 @@ unsafe impl Send for Region {}
 /// The state of this process.
 struct Process {
     region: Option<Region>,
-    watches_forks: bool,
+    forks: ForkWatch,
 }
 
-static PROCESS: Lock<Process> = Lock::new(Process { region: None, watches_forks: false });
+static PROCESS: Lock<Process> = Lock::new(Process { region: None, forks: ForkWatch::NONE });
 
-/// A fork waits until no other thread of this process holds the lock: in the child it would be held for ever.
 impl HeldAcrossForks for Process {
     type State = Process;
 
@@ -63,16 +64,8 @@ impl HeldAcrossForks for Process {
 }
 
 impl Process {
-    fn watch_forks(&mut self) -> Option<()> {
-        if !self.watches_forks {
-            hold_across_forks::<Process>().ok()?;
-            self.watches_forks = true;
-        }
-        Some(())
-    }
-
     fn create(&mut self, size: usize, algorithm: c_int) -> Option<Region> {
-        self.watch_forks()?;
+        self.forks.begin::<Process>()?;
         let bytes = size.checked_next_multiple_of(GRANULE).filter(|&bytes| bytes != 0)?;
         Region::create(bytes, policy(algorithm)?)
     }

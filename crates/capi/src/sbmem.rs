@@ -6,8 +6,10 @@ use core::ptr::{NonNull, null_mut};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use heapwright_os::{HeldAcrossForks, Lock, effective_user, hold_across_forks, variable};
+use heapwright_os::{HeldAcrossForks, Lock, effective_user, variable};
 use heapwright_shared::{Error, Place, PolicyKind, Settings, SharedHeap};
+
+use crate::fork_watch::ForkWatch;
 
 const SEGMENTS: RangeInclusive<usize> = 32 << 10..=256 << 10;
 const BLOCKS: RangeInclusive<usize> = 128..=4096;
@@ -20,12 +22,11 @@ const ATTEMPTS: usize = 100;
 /// The state of this process.
 struct Process {
     segment: Option<SharedHeap>,
-    watches_forks: bool,
+    forks: ForkWatch,
 }
 
-static PROCESS: Lock<Process> = Lock::new(Process { segment: None, watches_forks: false });
+static PROCESS: Lock<Process> = Lock::new(Process { segment: None, forks: ForkWatch::NONE });
 
-/// A fork waits until no other thread of this process holds the lock: in the child it would be held for ever.
 impl HeldAcrossForks for Process {
     type State = Process;
 
@@ -35,16 +36,8 @@ impl HeldAcrossForks for Process {
 }
 
 impl Process {
-    fn watch_forks(&mut self) -> Option<()> {
-        if !self.watches_forks {
-            hold_across_forks::<Process>().ok()?;
-            self.watches_forks = true;
-        }
-        Some(())
-    }
-
     fn open(&mut self) -> Option<()> {
-        self.watch_forks()?;
+        self.forks.begin::<Process>()?;
         if self.segment.is_none() {
             let opened = SharedHeap::open(&place()?).ok()?;
             self.segment = Some(opened).filter(is_ours);
