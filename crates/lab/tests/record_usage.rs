@@ -139,13 +139,15 @@ fn the_share_of_malloc_is_estimated() {
     let timed = pairs.totals.timed_calls.unwrap();
     assert!((6_000_000 / 700..6_000_000 / 400).contains(&timed), "{timed}");
     assert!(said.contains("in malloc and free"), "{said}");
-    // Of its 40,000 calls 78 are timed: one that loses its processor counts as 1 % of the program's time.
+    // Of its 24,000 calls some 47 are timed: one that loses its processor counts for 5 ms, of more than a second.
+    let mut shares = Vec::new();
     let says_little = (0..5).any(|_| {
         let (sums, _, said) = recorded(&folder, "sums");
         assert!(sums.share() < 0.05, "{}", sums.share());
+        shares.push(sums.share());
         said.contains(", less than 1 % of it in malloc and free")
     });
-    assert!(says_little);
+    assert!(says_little, "{shares:?}");
 }
 
 #[test]

@@ -105,9 +105,9 @@ int main(int count, char **arguments) {
             free(block);
         }
     } else if (!strcmp(how, "sums")) {
-        for (unsigned at = 0; at < 20000; at++) {
+        for (unsigned at = 0; at < 12000; at++) {
             char *volatile block = malloc(16 + at % 7 * 24);
-            compute(20000);
+            compute(100000);
             free(block);
         }
     } else if (!strcmp(how, "between")) {
