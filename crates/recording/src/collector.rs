@@ -17,10 +17,14 @@ use heapwright_os::FileError;
 use heapwright_translation::Source;
 
 use super::left::Left;
-use super::process::{Details, PAUSE, Process, program};
+use super::process::{Details, PAUSE, Process, SHORT_PAUSE, program};
 use super::program::Options;
 use super::recorded::{Recorded, Refused, Unread};
 use super::traces::{Owner, Traces};
+
+/// How long the program's stream is expected: until it is found, it is looked for more often, as each buffer that the
+/// program fills before is one more.
+const EXPECTED: Duration = Duration::from_secs(1);
 
 /// How long processes that outlive the program are still read.
 const GRACE: Duration = Duration::from_millis(200);
@@ -72,6 +76,7 @@ impl Collector {
     /// before that.
     pub fn finish(self, is_interrupted: impl Fn() -> bool) -> Option<Result<Collected>> {
         self.ended.store(true, Ordering::Release);
+        self.watcher.thread().unpark();
         while !self.watcher.is_finished() {
             if is_interrupted() {
                 return None;
@@ -144,6 +149,7 @@ impl Watcher {
     }
 
     fn watch(mut self, ended: &AtomicBool) -> Result<Collected> {
+        let started = Instant::now();
         loop {
             // Loaded before the scan: whatever appeared before the program ended is then found by this scan.
             let last = ended.load(Ordering::Acquire);
@@ -152,23 +158,26 @@ impl Watcher {
                 break;
             }
             self.join_readers(JoinHandle::is_finished);
-            thread::sleep(PAUSE);
+            let is_expected = self.main.is_none() && started.elapsed() < EXPECTED;
+            thread::park_timeout(if is_expected { SHORT_PAUSE } else { PAUSE });
         }
+        self.wake_readers();
         let left = Left::all(&self.folder);
-        self.read_what_is_left(left.clone())?;
+        let remaining = self.read_what_is_left(left.clone())?;
         self.stop.store(true, Ordering::Release);
+        self.wake_readers();
         self.join_readers(|_| true);
         self.read_what_waited()?;
         for recorded in &mut self.recorded {
             recorded.continued = left.iter().any(|left| recorded.is_seen && recorded.pid == left.pid);
         }
-        let (recorder_was_loaded, unheard, refused) = (self.main.is_some(), self.unheard(), self.refused());
+        let (recorder_was_loaded, unheard, refused) = (self.main.is_some(), self.unheard(remaining), self.refused());
         let Watcher { recorded, last_image, unread, .. } = self;
         Ok(Collected { recorded, recorder_was_loaded, last_image, unread, unheard, refused })
     }
 
-    /// Reads what the processes that the program `left` do in the time that they are given.
-    fn read_what_is_left(&mut self, mut left: Vec<Left>) -> Result<()> {
+    /// Reads what the processes that the program `left` do in the time that they are given. Returns those that run then.
+    fn read_what_is_left(&mut self, mut left: Vec<Left>) -> Result<Vec<Left>> {
         let end = Instant::now() + GRACE;
         while Instant::now() < end {
             if self.readers.iter().all(JoinHandle::is_finished) {
@@ -177,23 +186,23 @@ impl Watcher {
                     left = Left::all(&self.folder);
                 }
                 if left.is_empty() {
-                    break;
+                    return Ok(left);
                 }
             }
             thread::sleep(PAUSE / 10);
             self.read_new_streams()?;
             self.join_readers(JoinHandle::is_finished);
         }
-        Ok(())
+        Ok(Left::all(&self.folder))
     }
 
-    /// Returns the processes that run and have no stream.
-    fn unheard(&self) -> Vec<Left> {
+    /// Returns the processes of those `remaining` that still run and have no stream.
+    fn unheard(&self, remaining: Vec<Left>) -> Vec<Left> {
         if self.options.main_only || !self.options.only.is_empty() {
             return Vec::new();
         }
         let is_heard = |left: &Left| self.recorded.iter().any(|one| one.is_seen && one.pid == left.pid);
-        Left::all(&self.folder).into_iter().filter(|left| !is_heard(left)).collect()
+        remaining.into_iter().filter(|left| !is_heard(left) && left.lives(&self.folder)).collect()
     }
 
     /// Returns the processes that could not create a stream, as far as they could say so.
@@ -261,6 +270,11 @@ impl Watcher {
         let Some(most) = raised.most() else { return usize::MAX };
         let readers = (most.saturating_sub(self.taken) / DESCRIPTORS).max(1);
         usize::try_from(readers).unwrap_or(usize::MAX).saturating_sub(self.readers.len())
+    }
+
+    /// Ends the pauses of the readers: their streams may be over.
+    fn wake_readers(&self) {
+        self.readers.iter().for_each(|reader| reader.thread().unpark());
     }
 
     /// Joins the readers that are `chosen` and keeps their results; until they are joined, their stacks stay allocated.

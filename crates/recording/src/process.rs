@@ -27,12 +27,16 @@ use super::traces::{Begun, Owner, Traces};
 /// Interval between searches for new streams, and the longest interval between two reads of an idle stream.
 pub const PAUSE: Duration = Duration::from_millis(10);
 
-/// The interval between two reads of the stream of a process that fills [`BUSY`] buffers within one: shorter, so that
-/// the stream needs few buffers, which stay in the caches.
-const SHORT_PAUSE: Duration = Duration::from_millis(1);
+/// The shortest interval between two reads of a stream.
+pub const SHORT_PAUSE: Duration = Duration::from_millis(1);
 
-/// The number of buffers that a process fills between two reads from which its stream is read more often.
-const BUSY: u64 = 16;
+/// The number of buffers that a process may fill between two reads, if these need not be closer than [`SHORT_PAUSE`]:
+/// few, so that the rules by which the process follows its stacks reach it before it has copied many.
+const FILLED: u32 = 2;
+
+/// The number of reads in a row that get to the end of no buffer, after which the process is waited for. The first read
+/// after a pause gets only as far as the last one before it has looked.
+const READS: u32 = 2;
 
 /// The longest time for which events wait to be written. If this command is killed, they are lost.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
@@ -171,8 +175,17 @@ impl Process {
             // A part of a frame may be behind it, if the disk is full. Without any event the file is of no use.
             file.set_len(if translation.events_written() == 0 { 0 } else { translation.written() })?;
         }
+        drop_aside((translation.memory(), source.memory()));
         outcome
     }
+}
+
+/// Drops what has many parts, in a thread of its own if there is one: nothing waits for that, not even the end of this
+/// command.
+fn drop_aside<T: Send + 'static>(parts: T) {
+    let dropping = thread::Builder::new().spawn(move || drop(parts));
+    // Without a thread, the function and what it holds were dropped here.
+    drop(dropping);
 }
 
 /// Waits for the first call or for a failure; returns `false` if neither will come.
@@ -185,7 +198,7 @@ fn has_calls(source: &Source, stop: &AtomicBool) -> bool {
         if begun || over {
             return begun;
         }
-        thread::sleep(PAUSE);
+        thread::park_timeout(PAUSE);
     }
 }
 
@@ -223,7 +236,7 @@ fn read_to_the_end(source: &mut Source, translation: &mut Translation, stop: &At
 }
 
 fn read_until(source: &mut Source, translation: &mut Translation, stop: &AtomicBool) -> Result<Ending> {
-    let (mut flushed, mut runs_another) = (Instant::now(), false);
+    let (mut flushed, mut runs_another, mut pace) = (Instant::now(), false, Pace::of(source));
     totals::sample_first(source, translation)?;
     loop {
         // Loaded before the stream is read: whatever was recorded before the end is then read below.
@@ -234,15 +247,14 @@ fn read_until(source: &mut Source, translation: &mut Translation, stop: &AtomicB
             while translation.read(source)? {}
             return Ok(Ending::Stopped);
         }
-        let before = source.buffers_read();
-        let mut read = before;
+        let (mut read, mut short) = (source.buffers_read(), 0);
         while translation.read(source)? {
             // The calls that a process adds to an open buffer meanwhile are left for later: reading them one by one
             // would move the lines of the caches to and fro between the two for each.
-            let is_open = source.buffers_read() == read;
-            read = source.buffers_read();
+            let before = std::mem::replace(&mut read, source.buffers_read());
+            short = if read == before { short + 1 } else { 0 };
             // A process that never pauses is not followed for ever.
-            if !over && (is_open || stop.load(Ordering::Acquire)) {
+            if !over && (short == READS || stop.load(Ordering::Acquire)) {
                 break;
             }
             flush_when_due(translation, &mut flushed)?;
@@ -255,8 +267,30 @@ fn read_until(source: &mut Source, translation: &mut Translation, stop: &AtomicB
         totals::sample_when_quiet(source, translation)?;
         runs_another = runs_another || source.runs_another();
         flush_when_due(translation, &mut flushed)?;
-        let is_busy = source.buffers_read() - before >= BUSY;
-        thread::sleep(if is_busy { SHORT_PAUSE } else { PAUSE });
+        thread::park_timeout(pace.pause(source));
+    }
+}
+
+/// How fast a process fills buffers.
+struct Pace {
+    /// When that was last seen.
+    seen: Instant,
+    /// The number of buffers that the process had begun then.
+    begun: u64,
+}
+
+impl Pace {
+    fn of(source: &Source) -> Pace {
+        Pace { seen: Instant::now(), begun: source.header().begun() }
+    }
+
+    /// Returns how long to wait for the process, by how many buffers it has begun since this was last asked.
+    fn pause(&mut self, source: &Source) -> Duration {
+        let now = Pace::of(source);
+        let last = std::mem::replace(self, now);
+        let filled = u32::try_from(self.begun.saturating_sub(last.begun)).unwrap_or(u32::MAX);
+        let until_filled = (self.seen - last.seen).saturating_mul(FILLED).checked_div(filled);
+        until_filled.unwrap_or(PAUSE).clamp(SHORT_PAUSE, PAUSE)
     }
 }
 

@@ -57,9 +57,6 @@ struct Slot {
     value: AtomicU64,
 }
 
-/// Number of rules that a thread has at hand.
-const RECENT: usize = 16;
-
 /// The rules that a thread followed last, by the depth of the frame. Where a stack goes the same way as the last one,
 /// the rule is loaded before the address of the frame is, and no frame waits for the one before it. Rules are not
 /// changed within a generation, which is a part of the key, so that those of another thread or an earlier time are
@@ -67,14 +64,14 @@ const RECENT: usize = 16;
 #[repr(C, align(64))]
 #[derive(Default)]
 pub(crate) struct RecentRules {
-    rules: [Slot; RECENT],
+    rules: [Slot; PATH],
 }
 
 impl RecentRules {
-    /// Returns the rule with this key for a frame of this depth, from `paths` unless it is at hand.
+    /// Returns the rule with this key for a frame of this depth, less than [`PATH`], from `paths` unless it is at hand.
     #[inline(always)]
     fn rule(&self, depth: usize, key: u64, paths: &Paths) -> Option<u64> {
-        let Some(place) = self.rules.get(depth) else { return found(&paths.rules, key) };
+        let place = &self.rules[depth];
         if place.key.load(Ordering::Relaxed) == key {
             return Some(place.value.load(Ordering::Relaxed));
         }

@@ -20,7 +20,7 @@ use crate::stream_path::{PATH_LENGTH, StreamPath};
 use crate::turns;
 
 /// The maximum number of buffers by which the file grows at once; it doubles until then.
-const STEP: u32 = 64;
+const STEP: u32 = 16;
 
 /// Number of buffers that are checked for a free one before the file grows, and of owners whether they have ended.
 const LOOKS: u32 = 8;

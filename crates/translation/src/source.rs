@@ -56,6 +56,11 @@ impl Source {
         self.stream.paths().map(|_| Table { stream: self.stream.clone() })
     }
 
+    /// Returns what keeps the memory of the stream mapped: giving it back takes milliseconds.
+    pub fn memory(&self) -> impl Send + 'static {
+        self.stream.map.clone()
+    }
+
     /// Returns the number of calls made after the recording had ended.
     pub fn lost(&self) -> u64 {
         self.header().lost() + self.merge.late()
@@ -176,7 +181,7 @@ impl Table {
 /// A stream mapped into memory, at the greatest length that the file can have.
 pub struct Stream {
     pub(crate) file: File,
-    map: MmapMut,
+    map: Arc<MmapMut>,
     buffers_at: usize,
     /// Where the table of paths begins, if there is one.
     paths_at: Option<usize>,
@@ -205,7 +210,7 @@ impl Stream {
         // SAFETY: the process that made the file does not shorten it, and the directory is private, so that no other
         // user can; bytes beyond the end of the file are not accessed.
         let map = unsafe { MmapOptions::new().len(HEADER + BUFFERS as usize * BUFFER).map_mut(&file)? };
-        let mut mapped = Stream { file, map, buffers_at: 0, paths_at: None };
+        let mut mapped = Stream { file, map: Arc::new(map), buffers_at: 0, paths_at: None };
         ensure!(mapped.header().is_known(), "it was written by another version of the recorder");
         mapped.buffers_at = mapped.header().buffers_at as usize;
         ensure!(mapped.buffers_at <= HEADER, DAMAGED);

@@ -246,6 +246,11 @@ impl Translation {
         self.writer.written()
     }
 
+    /// Closes the trace and what else is open, and returns what has many parts: dropping it takes milliseconds.
+    pub fn memory(self) -> impl Send + 'static {
+        (self.sites.map(Sites::memory), self.blocks)
+    }
+
     /// Finishes the trace; nothing can be added afterwards.
     pub fn write_end(&mut self) -> Result<(), WriteError> {
         self.samples.end(&mut self.writer)?;

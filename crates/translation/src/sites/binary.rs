@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
-use std::io::BufReader;
+use std::io::{self, BufReader};
+use std::iter;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -67,9 +68,21 @@ fn trampolines(eh_frame: &Section) -> Vec<Range<u64>> {
     found
 }
 
+/// Reads these bytes of a file. Allocates no more than the file has.
+fn read_at(file: &File, offset: u64, length: u64) -> io::Result<Arc<[u8]>> {
+    let behind = offset.checked_add(length).filter(|&behind| file.metadata().is_ok_and(|found| behind <= found.len()));
+    behind.ok_or(io::ErrorKind::UnexpectedEof)?;
+    let mut bytes: Arc<[u8]> = iter::repeat_n(0, length as usize).collect();
+    if let Some(bytes) = Arc::get_mut(&mut bytes) {
+        file.read_exact_at(bytes, offset)?;
+    }
+    Ok(bytes)
+}
+
 impl Binary {
     fn read(path: &Path, version: Version) -> Result<Binary> {
-        let file = ReadCache::new(BufReader::new(File::open(path)?));
+        let opened = File::open(path)?;
+        let file = ReadCache::new(BufReader::new(&opened));
         let elf = ElfFile64::<object::Endianness, _>::parse(&file)?;
         let endian = elf.endian();
         let loads = elf.elf_program_headers().iter().filter(|header| header.p_type(endian) == object::elf::PT_LOAD);
@@ -86,9 +99,10 @@ impl Binary {
             let section = elf.section_by_name(name)?;
             Some(section.address()..section.address().saturating_add(section.size()))
         };
+        // Read into its place: the section of a large program is megabytes long, and the program runs meanwhile.
         let section = |name| {
-            let bytes = elf.section_by_name(name)?.data().ok()?;
-            Some(Section { range: range(name)?, bytes: Arc::from(bytes) })
+            let (offset, length) = elf.section_by_name(name)?.file_range()?;
+            Some(Section { range: range(name)?, bytes: read_at(&opened, offset, length).ok()? })
         };
         let eh_frame = section(".eh_frame");
         Ok(Binary {

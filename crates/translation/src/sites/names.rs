@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
+use std::hash::{Hash, Hasher};
 use std::io::BufReader;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, OnceLock};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use addr2line::{Frame, Loader, gimli};
 use heapwright_names::function as demangled;
@@ -29,7 +31,7 @@ const INNERMOST: usize = 16;
 const OUTERMOST: usize = 16;
 
 /// An instruction in a file.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Eq)]
 pub struct Place {
     /// The file.
     pub path: Arc<Path>,
@@ -43,6 +45,19 @@ impl Place {
     /// Returns whether the file is what it was when its code was mapped.
     fn is_unchanged(&self) -> bool {
         self.version.is_some() && Version::of(&self.path) == self.version
+    }
+}
+
+// Paths are compared byte by byte: part by part takes ten times as long, and a program has ten thousands of places.
+impl PartialEq for Place {
+    fn eq(&self, other: &Place) -> bool {
+        (self.address, self.version, self.path.as_os_str()) == (other.address, other.version, other.path.as_os_str())
+    }
+}
+
+impl Hash for Place {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.address, self.version, self.path.as_os_str()).hash(state);
     }
 }
 
@@ -74,7 +89,7 @@ impl Names {
     /// Returns the names of the places that have one, by the texts of the places.
     pub fn of<'t>(&self, places: &'t Places) -> Vec<(&'t str, String)> {
         let mut sorted: Vec<(&Arc<str>, &Place)> = places.iter().collect();
-        sorted.sort_by(|a, b| (&a.1.path, a.1.address).cmp(&(&b.1.path, b.1.address)));
+        sorted.sort_unstable_by_key(|(_, place)| (place.path.as_os_str(), place.address));
         let wanted = || -> Vec<Place> { sorted.iter().map(|&(_, place)| place.clone()).collect() };
         let (answer, answered) = mpsc::channel();
         let asked = self.ask(Question { places: wanted(), answer: Some(answer) });
@@ -93,15 +108,32 @@ impl Names {
     }
 }
 
+/// How long the first questions wait, unless an answer is waited for: a program that has just started is ahead of its
+/// reader, which needs the processor more.
+const DELAY: Duration = Duration::from_millis(100);
+
 fn answer_all(questions: &Receiver<Question>) {
     let mut known = Known::default();
-    for Question { places, answer } in questions {
+    for Question { places, answer } in held_back(questions).into_iter().chain(questions) {
         let names = known.names(&places);
         if let Some(answer) = answer {
             // The process's reader may have failed meanwhile.
             answer.send(names).unwrap_or_default();
         }
     }
+}
+
+/// Returns the questions of the first time.
+fn held_back(questions: &Receiver<Question>) -> Vec<Question> {
+    let (end, mut held) = (Instant::now() + DELAY, Vec::new());
+    while let Ok(question) = questions.recv_timeout(end.saturating_duration_since(Instant::now())) {
+        let is_waited_for = question.answer.is_some();
+        held.push(question);
+        if is_waited_for {
+            break;
+        }
+    }
+    held
 }
 
 /// The names that were looked up, and the files in which that was done last.

@@ -43,6 +43,11 @@ impl Numbers {
         numbers
     }
 
+    /// Returns what of them has many parts.
+    pub fn memory(self) -> impl Send + 'static {
+        self.paths
+    }
+
     /// Makes the process forget all rules, because the code at some address has changed.
     pub fn restart(&mut self) {
         self.has_strange_ends = false;
