@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use addr2line::{Frame, Loader, gimli};
 use heapwright_names::function as demangled;
@@ -108,32 +107,15 @@ impl Names {
     }
 }
 
-/// How long the first questions wait, unless an answer is waited for: a program that has just started is ahead of its
-/// reader, which needs the processor more.
-const DELAY: Duration = Duration::from_millis(100);
-
 fn answer_all(questions: &Receiver<Question>) {
     let mut known = Known::default();
-    for Question { places, answer } in held_back(questions).into_iter().chain(questions) {
+    for Question { places, answer } in questions {
         let names = known.names(&places);
         if let Some(answer) = answer {
             // The process's reader may have failed meanwhile.
             answer.send(names).unwrap_or_default();
         }
     }
-}
-
-/// Returns the questions of the first time.
-fn held_back(questions: &Receiver<Question>) -> Vec<Question> {
-    let (end, mut held) = (Instant::now() + DELAY, Vec::new());
-    while let Ok(question) = questions.recv_timeout(end.saturating_duration_since(Instant::now())) {
-        let is_waited_for = question.answer.is_some();
-        held.push(question);
-        if is_waited_for {
-            break;
-        }
-    }
-    held
 }
 
 /// The names that were looked up, and the files in which that was done last.
