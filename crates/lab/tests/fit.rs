@@ -122,7 +122,12 @@ fn an_impossible_search_is_an_error_with_a_reason() {
     writer.finish().unwrap();
     let output = heapwright().args(["fit", "-p", "first"]).arg(&path).assert().code(1);
     let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
-    assert!(text.contains("region of 1.00 TiB, the longest that can be simulated"), "{text}");
+    assert!(text.contains("region of 1.00 TiB, the longest that is tried"), "{text}");
+    let output = heapwright().args(["fit", "--json", "-p", "first"]).arg(&path).assert().code(1);
+    let row = &serde_json::from_slice::<serde_json::Value>(&output.get_output().stdout).unwrap()["results"][0];
+    for key in ["region", "certainty", "fails_above", "tried"] {
+        assert_eq!(row.get(key), Some(&serde_json::Value::Null), "{key} of {row}");
+    }
 }
 
 /// A figure that is a limit of 64 bits is not printed as if it had been measured.

@@ -252,6 +252,10 @@ fn compare_and_fit_and_watch_simulate_what_replay_does() {
     let fitted = json(&["fit", TRACE, "--json", "-p", "first", "--merging", "deferred", "--samples", "1"]);
     let row = &fitted["results"][0];
     assert_eq!((&row["engine"], &row["premises_hold"]), (&"reference".into(), &false.into()));
+    assert!(row["always_enough"].is_null(), "holes that are not merged are more than the bound counts");
+    let (_, fitted) = output(&["fit", TRACE, "-p", "first", "-p", "best", "--merging", "deferred", "--samples", "1"]);
+    let fitted = fitted.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(fitted.contains("Here merging is deferred: programs may need more."), "{fitted}");
     let region = row["region"].as_u64().unwrap();
     for (bytes, refused) in [(region, false), (region - 16, true)] {
         let region = bytes.to_string();

@@ -5,7 +5,8 @@ use std::cmp::Reverse;
 use heapwright_placement::{Generator, PolicyKind};
 use heapwright_rules::{Odd, Rover, Worst};
 
-use super::{Need, Reference, Run};
+use super::fits::Cut;
+use super::{Need, Reference};
 
 impl Reference {
     /// Returns the index of the hole that the policy selects.
@@ -78,12 +79,11 @@ impl Reference {
             .or_else(|| self.tail(need))
     }
 
-    /// Moves the rover after a block was placed at `index`.
-    pub(super) fn move_rover(&mut self, index: usize) {
-        let placed = self.runs[index];
-        let was_split = self.runs.get(index + 1).is_some_and(Run::is_hole);
+    /// Moves the rover after a block was placed.
+    pub(super) fn move_rover(&mut self, cut: &Cut) {
+        let placed = self.runs[cut.block];
         self.rover = match self.odd.rover {
-            Rover::NeverWraps if !was_split => placed.start,
+            Rover::NeverWraps if !cut.has_remainder => placed.start,
             _ => placed.end(),
         };
     }

@@ -5,6 +5,14 @@ use heapwright_rules::{Merging, Rover, Split};
 
 use super::{Need, Reference, Run};
 
+/// A hole that was cut.
+pub(super) struct Cut {
+    /// The index of the used block.
+    pub(super) block: usize,
+    /// Whether a remainder lies behind it. Another hole may, where holes are not merged.
+    pub(super) has_remainder: bool,
+}
+
 impl Reference {
     /// Places a block in the hole that the policy selects, or in the space that the heap grows by.
     pub(super) fn place(&mut self, need: &Need) -> Option<Run> {
@@ -12,12 +20,12 @@ impl Reference {
             Some(hole) => hole,
             None => self.grow(need)?,
         };
-        let index = self.cut(hole, need);
+        let cut = self.cut(hole, need);
         if self.policy == PolicyKind::Next {
-            self.move_rover(index);
+            self.move_rover(&cut);
         }
-        let run = self.runs[index];
-        self.join_touching_holes(index);
+        let run = self.runs[cut.block];
+        self.join_touching_holes(cut.block);
         Some(run)
     }
 
@@ -51,19 +59,20 @@ impl Reference {
     }
 
     /// Splits the hole at `index` into a gap (if alignment requires one), a used block and a remainder (if it is long
-    /// enough to be a hole); returns the index of the used block.
-    fn cut(&mut self, mut index: usize, need: &Need) -> usize {
+    /// enough to be a hole).
+    fn cut(&mut self, mut index: usize, need: &Need) -> Cut {
         let hole = self.runs[index];
         let gap = self.distance(hole, need);
         if gap != 0 {
             self.split(index, gap);
             index += 1;
         }
-        if hole.len - gap - need.len >= self.min_remainder() {
+        let has_remainder = hole.len - gap - need.len >= self.min_remainder();
+        if has_remainder {
             self.split(index, need.len);
         }
         self.runs[index] = Run::used(self.runs[index].start, self.runs[index].len);
-        index
+        Cut { block: index, has_remainder }
     }
 
     /// Splits the block at `index` in two, the first of length `len`.

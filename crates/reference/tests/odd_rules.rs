@@ -75,6 +75,27 @@ fn a_rover_that_never_wraps_misses_the_holes_behind_it() {
 }
 
 #[test]
+fn a_rover_that_never_wraps_is_no_hole_that_was_there_before() {
+    // Holes that are not merged: the one behind the placed block is no remainder, and is searched.
+    for merging in [Merging::Forward, Merging::Deferred] {
+        let mut heap = heap(PolicyKind::Next, 16, Odd { rover: Rover::NeverWraps, merging, ..Odd::USUAL });
+        let [a, b, _c, _d] = place(&mut heap, [4, 4, 4, 4]);
+        heap.deallocate(a).unwrap();
+        heap.deallocate(b).unwrap();
+        assert_eq!(holes(&heap), [(0, 4), (4, 4)]);
+        assert_eq!(place(&mut heap, [4, 4]), [0, 4 * GRANULE], "{merging:?}");
+    }
+    // Blocks that are cut from the high end: what lies behind one is not its remainder.
+    let odd = Odd { rover: Rover::NeverWraps, merging: Merging::Forward, split: Split::High, ..Odd::USUAL };
+    let mut heap = heap(PolicyKind::Next, 16, odd);
+    let [a] = place(&mut heap, [4]);
+    heap.deallocate(a).unwrap();
+    assert_eq!((holes(&heap), try_place(&mut heap, 4)), (vec![(0, 12), (12, 4)], Some(8)));
+    assert_eq!(try_place(&mut heap, 8), None, "the search begins behind the block at 8");
+    assert_eq!(try_place(&mut heap, 4), Some(12));
+}
+
+#[test]
 fn a_rover_that_moves_to_freed_holes_takes_them_again() {
     let mut heap = heap(PolicyKind::Next, 64, Odd { rover: Rover::Freed, ..Odd::USUAL });
     let [a, _b] = place(&mut heap, [8, 8]);

@@ -38,7 +38,9 @@ pub struct Demand {
     /// that considers every hole (first, next, best, worst and random fit).
     ///
     /// A request fails only if each of at most `blocks + 1` holes is too short for it. The region is then shorter than
-    /// the blocks plus `blocks + 1` holes of the longest size that is too short.
+    /// the blocks plus `blocks + 1` holes of the longest size that is too short. Heaps by odd rules
+    /// ([`Model::odd_reason`](crate::Model::odd_reason)) may need more: holes that are not merged are more.
+    #[serde(skip)]
     pub always_enough: u64,
 }
 

@@ -11,7 +11,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use heapwright_placement::{PolicyKind, Rules};
 use heapwright_replay::{Bound, Certainty, Demand, Effort, Fit, Model, Recording, Says};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::choice::{HeapArguments, print_engines};
 use heapwright_allocators::policy;
@@ -88,12 +88,15 @@ struct Row {
     policy: PolicyKind,
     /// Of random fit; the others have none.
     seed: Option<u64>,
-    #[serde(flatten)]
+    #[serde(flatten, serialize_with = "with_all_keys")]
     fit: Option<Fit>,
     /// No shorter region holds what lives at one time.
     lower_bound: u64,
     #[serde(flatten)]
     demand: Demand,
+    /// A region that is long enough for every policy that considers every hole; `None` under odd rules, which may need
+    /// more.
+    always_enough: Option<u64>,
     /// What is known of the worst of all programs that ask for as much.
     worst_cases: Vec<Bound>,
     /// Whether the theorems are about programs like this one.
@@ -106,6 +109,25 @@ struct Row {
     /// The longest region that is tried.
     #[serde(skip)]
     longest: u64,
+}
+
+/// Serializes what was found: without it, every key with null.
+fn with_all_keys<S: Serializer>(fit: &Option<Fit>, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Found<'f> {
+        region: Option<u64>,
+        certainty: Option<Certainty>,
+        fails_above: Option<&'f [u64]>,
+        tried: Option<u32>,
+    }
+    let fit = fit.as_ref();
+    let found = Found {
+        region: fit.map(|fit| fit.region),
+        certainty: fit.map(|fit| fit.certainty),
+        fails_above: fit.map(|fit| &*fit.fails_above),
+        tried: fit.map(|fit| fit.tried),
+    };
+    found.serialize(serializer)
 }
 
 /// The most memory for events; a longer trace is read again for every region.
@@ -141,7 +163,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.json {
         results::print(&rows)?;
     } else {
-        print(&rows, &demand, &rules);
+        print(&rows, &demand, &models);
         print_engines(&unseeded(&models));
     }
     Ok(if rows.iter().all(|row| row.fit.is_some()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -175,6 +197,7 @@ impl Row {
             fit,
             lower_bound: demand.least_region(model.policy, &model.rules),
             demand: *demand,
+            always_enough: model.odd_reason().is_none().then_some(demand.always_enough),
             worst_cases,
             premises_hold: Bound::premises_hold(demand, &model.rules) && model.odd_reason().is_none(),
             engine: model.engine_name(),
@@ -218,7 +241,8 @@ impl Watch {
     }
 }
 
-fn print(rows: &[Row], demand: &Demand, rules: &Rules) {
+fn print(rows: &[Row], demand: &Demand, models: &[Model]) {
+    let rules = &models[0].rules;
     heapwright_show::print!("{}", fits(rows, demand));
     if demand.peak_rounded == u64::MAX {
         return tell(
@@ -236,7 +260,7 @@ fn print(rows: &[Row], demand: &Demand, rules: &Rules) {
     for row in rows {
         print_notes(row);
     }
-    print_worst_cases(demand, rules);
+    print_worst_cases(demand, rules, models.iter().find_map(Model::odd_reason));
 }
 
 fn fits(rows: &[Row], demand: &Demand) -> Table {
@@ -270,7 +294,7 @@ fn fits(rows: &[Row], demand: &Demand) -> Table {
 fn known_as(found: &[&Fit]) -> &'static str {
     let all = |what: &[Certainty]| found.iter().all(|fit| what.contains(&fit.certainty));
     match found {
-        [] => "none is long enough",
+        [] => "none that is tried is enough",
         _ if all(&[Certainty::LowerBound]) => "least",
         _ if all(&[Certainty::LowerBound, Certainty::FirstFit, Certainty::Scanned]) => "shortest",
         _ => "shortest met",
@@ -284,7 +308,7 @@ fn print_notes(Row { policy, seed, fit, longest, .. }: &Row) {
         None => say(
             "",
             &format!(
-                "{name}: some request finds no place in a region of {}, the longest that can be simulated.",
+                "{name}: some request finds no place in a region of {}, the longest that is tried.",
                 number::bytes(*longest)
             ),
         ),
@@ -297,7 +321,8 @@ fn print_notes(Row { policy, seed, fit, longest, .. }: &Row) {
     }
 }
 
-fn print_worst_cases(demand: &Demand, rules: &Rules) {
+/// Prints what is known of all programs; `odd` is a rule of which the theorems are not.
+fn print_worst_cases(demand: &Demand, rules: &Rules, odd: Option<&str>) {
     let bounds = Bound::all(demand, rules);
     if bounds.is_empty() {
         return;
@@ -325,6 +350,13 @@ fn print_worst_cases(demand: &Demand, rules: &Rules) {
              or asks for alignments above the granule ({}), or its heap lets blocks keep remainders: it may need more.",
             number::grouped(demand.resizes),
             number::grouped(demand.aligned)
+        );
+        say("", &text);
+    }
+    if let Some(odd) = odd {
+        let text = format!(
+            "These are theorems about heaps that merge adjacent holes at once, and refuse a request only if no hole is \
+             long enough. Here {odd}: programs may need more."
         );
         say("", &text);
     }

@@ -92,8 +92,14 @@ impl Lane {
             need.len = need.len.max(need.align).checked_next_power_of_two()?;
         }
         let before = Before::of(self.simulation.engine(), self.rover, 0..0);
-        let holes: Vec<_> = before.holes.iter().copied().filter(|&hole| need.fits(hole)).collect();
-        (holes.len() > 1).then(|| Question { call: call(kind, size as usize, align), before, holes, chosen: 0 })
+        let mut choices: Vec<_> = before.holes.iter().copied().filter(|&hole| need.fits(hole)).map(Some).collect();
+        if choices.len() < 2 {
+            return None;
+        }
+        if matches!(policy, PolicyKind::Good | PolicyKind::Worst) || self.model.odd_reason().is_some() {
+            choices.push(None);
+        }
+        Some(Question { call: call(kind, size as usize, align), before, choices, chosen: 0 })
     }
 
     /// Samples the heap for the history. Time: a walk of the heap.

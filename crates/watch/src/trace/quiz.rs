@@ -15,9 +15,10 @@ pub struct Question {
     pub call: String,
     /// The heap before it.
     pub before: Before,
-    /// The holes that the block fits, in address order; at least two.
-    pub holes: Vec<Hole>,
-    /// The number of the chosen hole.
+    /// What can be chosen: the holes that the block fits, in address order, at least two; and behind them no hole, if
+    /// the policy may pass over all of them.
+    pub choices: Vec<Option<Hole>>,
+    /// The number of the choice.
     pub chosen: usize,
 }
 
@@ -41,31 +42,32 @@ pub enum Verdict {
     Right,
     /// It did not.
     Wrong {
-        /// The chosen hole.
-        chosen: Hole,
+        /// The chosen hole, if one was chosen.
+        chosen: Option<Hole>,
     },
 }
 
 impl Question {
     /// Chooses the next or the previous hole; the last and the first are neighbours.
     fn choose_by(&mut self, steps: isize) {
-        let count = self.holes.len();
+        let count = self.choices.len();
         self.chosen = self.chosen.wrapping_add_signed(steps).wrapping_add(count) % count;
     }
 
-    /// Returns the chosen hole.
-    pub fn hole(&self) -> Hole {
-        self.holes[self.chosen]
+    /// Returns the chosen hole, if one is chosen.
+    pub fn hole(&self) -> Option<Hole> {
+        self.choices[self.chosen]
     }
 
     /// Asks where the block goes.
     pub fn text(&self, policy: PolicyKind) -> String {
-        format!("{}: which of {} does {} fit take?", self.call, counted(self.holes.len() as u64, "hole"), policy.name())
+        let holes = counted(self.choices.iter().flatten().count() as u64, "hole");
+        format!("{}: which of {holes} does {} fit take?", self.call, policy.name())
     }
 
     /// Describes the chosen hole.
     pub fn choice(&self) -> String {
-        let hole = self.hole();
+        let Some(hole) = self.hole() else { return format!("{}. none of them", self.chosen + 1) };
         let kind = if self.before.is_tail(hole) { "the free tail" } else { "the hole" };
         format!("{}. {kind} at {:#x} ({})", self.chosen + 1, hole.start, bytes(hole.len as u64))
     }
@@ -87,7 +89,7 @@ impl Quiz {
             (Some(question), KeyCode::Right | KeyCode::Tab) => question.choose_by(1),
             (Some(question), KeyCode::Char(digit @ '1'..='9')) => {
                 let number = digit as usize - '1' as usize;
-                if number < question.holes.len() {
+                if number < question.choices.len() {
                     question.chosen = number;
                 }
             }
@@ -106,8 +108,9 @@ impl Quiz {
         player.apply_one()?;
         let block = player.lanes[0].story.as_ref().and_then(|story| story.mark.clone());
         let taken = block.and_then(|block| question.before.hole_around(block.start));
+        let taken = taken.filter(|&hole| question.choices.contains(&Some(hole)));
         self.answers += 1;
-        self.verdict = Some(if taken == Some(question.hole()) {
+        self.verdict = Some(if taken == question.hole() {
             self.right += 1;
             Verdict::Right
         } else {
@@ -127,7 +130,8 @@ impl Verdict {
     pub fn text(&self) -> String {
         match self {
             Verdict::Right => "Right. ".to_owned(),
-            Verdict::Wrong { chosen } => format!("Wrong, not {:#x}. ", chosen.start),
+            Verdict::Wrong { chosen: Some(chosen) } => format!("Wrong, not {:#x}. ", chosen.start),
+            Verdict::Wrong { chosen: None } => "Wrong, one of them. ".to_owned(),
         }
     }
 }
@@ -135,9 +139,11 @@ impl Verdict {
 #[cfg(test)]
 mod tests {
     use std::cmp::Reverse;
+    use std::fs::File;
     use std::path::Path;
 
     use heapwright_replay::Model;
+    use heapwright_trace::{About, Kind, Writer};
 
     use super::*;
     use crate::trace::show::Show;
@@ -220,25 +226,55 @@ mod tests {
             }
             let question = show.quiz.as_mut().unwrap().question.as_mut().unwrap();
             let right = choose(question);
-            question.chosen = question.holes.iter().position(|&hole| hole == right).unwrap();
+            question.chosen = question.choices.iter().position(|&hole| hole == Some(right)).unwrap();
             // Every third answer is wrong on purpose.
-            question.chosen = (question.chosen + usize::from(number % 3 == 0)) % question.holes.len();
+            question.chosen = (question.chosen + usize::from(number % 3 == 0)) % question.choices.len();
             show.take(KeyCode::Enter, &[]).unwrap();
         }
         assert_eq!(show.quiz.unwrap().score(), "200 of 300 right ");
     }
 
+    fn holes(question: &Question) -> impl Iterator<Item = &Hole> {
+        question.choices.iter().flatten()
+    }
+
     #[test]
     fn guesses_by_the_definition_of_the_policy_are_right() {
-        play(PolicyKind::First, |question| question.holes[0]);
-        play(PolicyKind::Best, |question| *question.holes.iter().min_by_key(|hole| hole.len).unwrap());
+        play(PolicyKind::First, |question| question.choices[0].unwrap());
+        play(PolicyKind::Best, |question| *holes(question).min_by_key(|hole| hole.len).unwrap());
         play(PolicyKind::Worst, |question| {
-            *question.holes.iter().max_by_key(|hole| (hole.len, Reverse(hole.start))).unwrap()
+            *holes(question).max_by_key(|hole| (hole.len, Reverse(hole.start))).unwrap()
         });
-        play(PolicyKind::Buddy, |question| *question.holes.iter().min_by_key(|hole| hole.len).unwrap());
+        play(PolicyKind::Buddy, |question| *holes(question).min_by_key(|hole| hole.len).unwrap());
         play(PolicyKind::Next, |question| {
-            let ahead = question.holes.iter().find(|hole| hole.end() > question.before.rover);
-            *ahead.unwrap_or(&question.holes[0])
+            let ahead = holes(question).find(|hole| hole.end() > question.before.rover);
+            *ahead.unwrap_or(&question.choices[0].unwrap())
         });
+    }
+
+    #[test]
+    fn a_policy_may_take_none_of_the_holes() {
+        // Both holes of 1,088 bytes are in a class that may have shorter ones.
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.hwt");
+        let mut writer = Writer::new(File::create(&path).unwrap(), &About::default()).unwrap();
+        let blocks = [1088, 16, 1088, 16].map(|size| writer.allocate(Kind::Malloc, size, 16).unwrap());
+        writer.free(blocks[0]).unwrap();
+        writer.free(blocks[2]).unwrap();
+        writer.allocate(Kind::Malloc, 1088, 16).unwrap();
+        writer.finish().unwrap();
+        let mut show = Show::asking(Player::open(&path, &[Model::usual(PolicyKind::Good)], Vec::new()).unwrap());
+        let Show { player, quiz, .. } = &mut show;
+        quiz.as_mut().unwrap().advance(player).unwrap();
+        press(&mut show, &[KeyCode::Left]);
+        assert_eq!(drawn(&show, 80, 24)[9], "◀ 3. none of them ▶");
+        assert_eq!(show.mark(0), None);
+        press(&mut show, &[KeyCode::Enter]);
+        let lines = drawn(&show, 80, 24);
+        assert!(lines[0].ends_with("1 of 1 right") && lines[8].starts_with("Right. malloc 1088"), "{lines:?}");
+        assert!(
+            lines[9].starts_with("2 holes would hold it, but are in no class of sizes from 1.12 KiB on"),
+            "{lines:?}"
+        );
     }
 }

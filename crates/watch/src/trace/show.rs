@@ -139,9 +139,10 @@ impl Show {
 
     /// Returns the bytes that are highlighted in heap number `lane`: the chosen hole, or those of the last event.
     pub fn mark(&self, lane: usize) -> Option<Range<usize>> {
-        let question = self.quiz.as_ref().and_then(|quiz| quiz.question.as_ref());
-        let chosen = question.map(|question| question.hole().start..question.hole().end());
-        chosen.or_else(|| self.player.lanes[lane].story.as_ref().and_then(|story| story.mark.clone()))
+        match self.quiz.as_ref().and_then(|quiz| quiz.question.as_ref()) {
+            Some(question) => question.hole().map(|hole| hole.start..hole.end()),
+            None => self.player.lanes[lane].story.as_ref().and_then(|story| story.mark.clone()),
+        }
     }
 
     fn frame(&self, number: usize, area: Rect) -> Frame {

@@ -8,8 +8,8 @@ use heapwright_replay::{Effect, Model, Placed};
 use heapwright_trace::{Event, Kind};
 
 use super::before::{Before, Hole, Need};
-use super::why::Why;
-use heapwright_show::number::{bytes, grouped};
+use super::why::{Untaken, Why};
+use heapwright_show::number::{bytes, counted, grouped};
 
 /// The explanation of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Story {
             }
             (Event::Allocate { kind, size, align, .. }, Effect::Refused { .. }) => {
                 let what = format!("{}: no room", call(kind, size as usize, align));
-                Story { what, why: "No hole holds it, and the heap may not grow so far.".to_owned(), mark: None }
+                Story { what, why: explainer.refusal(size as usize, kind.named_align(align)), mark: None }
             }
             (Event::Allocate { kind, size, align, .. }, Effect::Nothing) => {
                 let what = format!("{} → null", call(kind, size as usize, align));
@@ -92,12 +92,32 @@ impl<E: Engine> Explainer<'_, E> {
         }
     }
 
+    /// Explains why a request is refused.
+    fn refusal(&self, size: usize, named: u64) -> String {
+        let need = self.need(size, named);
+        let untaken = match self.model.odd_reason() {
+            Some(reason) => match self.before.holes.iter().filter(|&&hole| need.fits(hole)).count() {
+                0 => "no hole holds it".to_owned(),
+                fitting => format!("{} would hold it (reference engine: {reason})", counted(fitting as u64, "hole")),
+            },
+            None => match Untaken::of(self.model.policy, self.before, &need) {
+                Untaken::Unfit { .. } => "no hole holds it".to_owned(),
+                untaken => untaken.to_string(),
+            },
+        };
+        format!("{}, and the heap may not grow so far.", capitalised(&untaken))
+    }
+
+    /// Returns what a request needs that names this alignment.
+    fn need(&self, size: usize, named: u64) -> Need {
+        let Model { rules, requests, .. } = self.model;
+        Need::of(requests.bytes(size).unwrap_or_default(), requests.align(named as usize), rules)
+    }
+
     /// Explains why the block is where it is, and what became of the hole; `named` is the alignment that the request
     /// names.
     fn choice(&self, placed: Placed, named: u64, range: &Range<usize>) -> String {
-        let Model { rules, requests, .. } = self.model;
-        let size = requests.bytes(placed.size).unwrap_or_default();
-        let need = Need::of(size, requests.align(named as usize), rules);
+        let need = self.need(placed.size, named);
         let chosen = self.before.hole_around(range.start);
         if let Some(reason) = self.model.odd_reason() {
             let hole = chosen.map_or("The heap grew".to_owned(), |hole| format!("{} is taken", self.name(hole)));

@@ -19,7 +19,7 @@ use super::lane::Lane;
 use super::player::Player;
 use super::screen;
 use super::show::Show;
-use super::why::Why;
+use super::why::{Untaken, Why};
 
 /// The textbook heap, with next fit's rover.
 struct Textbook {
@@ -136,8 +136,21 @@ fn verify(heap: &Textbook, why: Why, before: &Before, (size, align): (usize, usi
             let same: Vec<_> = holes.iter().filter(|hole| hole.len == taken.len).collect();
             assert_eq!((equals, same[0]), (same.len(), &taken));
         }
-        Why::Grew { holes: count, by } => {
-            assert!(by > 0 && count == holes.len());
+        Why::Grew { untaken, by } => {
+            let fitting = holes.iter().filter(fits).count();
+            let longest = holes.iter().max_by_key(|hole| (hole.len, std::cmp::Reverse(hole.start)));
+            assert!(by > 0);
+            match untaken {
+                Untaken::Unfit { holes: count } => assert!(count == holes.len() && fitting == 0, "{holes:?}"),
+                Untaken::Unsearched { fitting: count, from } => {
+                    assert!(count == fitting && heap.classes().contains(&from));
+                    assert!(holes.iter().filter(fits).all(|hole| hole.len < from && !before.is_tail(*hole)));
+                }
+                Untaken::LongestUnfit { fitting: count } => {
+                    assert!(count == fitting && !fits(&longest.unwrap()));
+                    assert!(holes.iter().filter(fits).all(|hole| !before.is_tail(*hole)));
+                }
+            }
         }
     }
 }
@@ -349,7 +362,7 @@ fn an_alignment_of_16_is_told_and_asked_for_where_the_granule_is_shorter() {
     (0..8).for_each(|block| lane.explain(&request(block, Kind::Malloc)));
     // Holes at 8, 32 and 48.
     [1, 4, 6].into_iter().for_each(|block| lane.explain(&Event::Free { block }));
-    let holes = |lane: &Lane, kind| lane.question(&request(8, kind)).unwrap().holes.len();
+    let holes = |lane: &Lane, kind| lane.question(&request(8, kind)).unwrap().choices.len();
     assert_eq!((holes(&lane, Kind::Malloc), holes(&lane, Kind::Aligned)), (3, 2));
     let mut told = |event: Event| {
         lane.explain(&event);
@@ -375,6 +388,35 @@ fn no_reason_is_given_where_the_rules_are_odd() {
     let mut lane = Lane::new(Model::of_set(PolicyKind::Best, &set)).unwrap();
     lane.explain(&Event::Allocate { block: 0, kind: Kind::Malloc, size: 100, align: 16 });
     assert_eq!(lane.story.as_ref().unwrap().why, "The heap grew (reference engine: merging is forward only).");
+}
+
+/// A request may be refused although a hole would hold it: the sentence does not contradict the picture.
+#[test]
+fn a_refusal_names_the_holes_that_are_passed_over() {
+    let explained = |policy, rules: &str, sizes: &[u64]| {
+        let set = RuleSet::from_text(&format!("growth=fixed,{rules}"), RuleSet::SIMULATED).unwrap();
+        let mut lane = Lane::new(Model::of_set(policy, &set)).unwrap();
+        for (block, &size) in sizes.iter().enumerate() {
+            if block + 1 == sizes.len() {
+                lane.explain(&Event::Free { block: 0 });
+            }
+            lane.explain(&Event::Allocate { block: block as u64, kind: Kind::Malloc, size, align: 16 });
+        }
+        lane.story.unwrap().why
+    };
+    assert_eq!(
+        explained(PolicyKind::Good, "limit=1104", &[1088, 16, 1088]),
+        "1 hole would hold it, but is in no class of sizes from 1.12 KiB on, which are searched, and the heap may not grow \
+         so far."
+    );
+    assert_eq!(
+        explained(PolicyKind::Worst, "limit=256,worst=never-exact", &[64, 192 - 16, 64]),
+        "1 hole would hold it (reference engine: worst fit never takes an exact hole), and the heap may not grow so far."
+    );
+    assert_eq!(
+        explained(PolicyKind::First, "limit=256", &[64, 192, 80]),
+        "No hole holds it, and the heap may not grow so far."
+    );
 }
 
 /// Returns the screen as text.

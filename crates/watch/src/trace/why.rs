@@ -5,7 +5,7 @@ use std::fmt;
 use heapwright_placement::PolicyKind;
 
 use super::before::{Before, Hole, Need};
-use heapwright_show::number::{bytes, grouped};
+use heapwright_show::number::{bytes, counted, grouped};
 
 /// The reason for a placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,15 +31,38 @@ pub enum Why {
     NoClass { from: usize },
     /// Buddies: the lowest of `equals` shortest free blocks among those that hold a block of `block` bytes.
     Order { block: usize, equals: usize },
-    /// None of `holes` holes fits: the heap grew by `by` bytes.
-    Grew { holes: usize, by: usize },
+    /// No hole was taken: the heap grew by `by` bytes.
+    Grew { untaken: Untaken, by: usize },
+}
+
+/// Why a policy takes no hole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Untaken {
+    /// None of `holes` holes fits.
+    Unfit { holes: usize },
+    /// Good fit: `fitting` holes would fit, but lie in classes that are not searched: of less than `from` bytes.
+    Unsearched { fitting: usize, from: usize },
+    /// Worst fit: the longest hole does not hold the request at its alignment; `fitting` others would.
+    LongestUnfit { fitting: usize },
+}
+
+impl Untaken {
+    /// Explains why `policy`, by its usual rules, takes none of the holes.
+    pub fn of(policy: PolicyKind, before: &Before, need: &Need) -> Untaken {
+        let fitting = count(before, |hole| need.fits(hole));
+        match policy {
+            PolicyKind::Good if fitting > 0 => Untaken::Unsearched { fitting, from: searched_from(need) },
+            PolicyKind::Worst if fitting > 0 => Untaken::LongestUnfit { fitting },
+            _ => Untaken::Unfit { holes: before.holes.len() },
+        }
+    }
 }
 
 impl Why {
     /// Explains why `policy` took `chosen`, the hole that holds the new block; `None` if the heap grew, to `end`.
     pub fn of(policy: PolicyKind, before: &Before, need: &Need, chosen: Option<Hole>, end: usize) -> Why {
         let Some(chosen) = chosen.filter(|_| end == before.end) else {
-            return Why::Grew { holes: before.holes.len(), by: end - before.end };
+            return Why::Grew { untaken: Untaken::of(policy, before, need), by: end - before.end };
         };
         match policy {
             PolicyKind::First => Why::Lowest { lower: count(before, |hole| hole.start < chosen.start) },
@@ -85,11 +108,16 @@ fn next(before: &Before, chosen: Hole) -> Why {
 }
 
 fn good(before: &Before, need: &Need, chosen: Hole) -> Why {
-    let from = class_from(need.longest() / need.granule) * need.granule;
+    let from = searched_from(need);
     if before.is_tail(chosen) {
         return Why::NoClass { from };
     }
     Why::Class { from, missed: count(before, |hole| hole.len < from && need.fits(hole) && !before.is_tail(hole)) }
+}
+
+/// Returns the least length, in bytes, of the holes that good fit searches.
+fn searched_from(need: &Need) -> usize {
+    class_from(need.longest() / need.granule) * need.granule
 }
 
 /// Returns the least length, in granules, of good fit's class for requests of `len`: each length is a class up to 64,
@@ -146,12 +174,28 @@ impl fmt::Display for Why {
                     tie(equals)
                 )
             }
-            Why::Grew { holes: 0, by } => write!(f, "there is no hole: the heap grows by {}", bytes(by as u64)),
-            Why::Grew { holes: 1, by } => {
-                write!(f, "the only hole does not hold it: the heap grows by {}", bytes(by as u64))
+            Why::Grew { untaken, by } => write!(f, "{untaken}: the heap grows by {}", bytes(by as u64)),
+        }
+    }
+}
+
+impl fmt::Display for Untaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Untaken::Unfit { holes: 0 } => f.write_str("there is no hole"),
+            Untaken::Unfit { holes: 1 } => f.write_str("the only hole does not hold it"),
+            Untaken::Unfit { holes } => write!(f, "none of {} holes holds it", grouped(holes as u64)),
+            Untaken::Unsearched { fitting, from } => {
+                let are = if fitting == 1 { "is" } else { "are" };
+                let (holes, from) = (counted(fitting as u64, "hole"), bytes(from as u64));
+                write!(f, "{holes} would hold it, but {are} in no class of sizes from {from} on, which are searched")
             }
-            Why::Grew { holes, by } => {
-                write!(f, "none of {} holes holds it: the heap grows by {}", grouped(holes as u64), bytes(by as u64))
+            Untaken::LongestUnfit { fitting } => {
+                let others = counted(fitting as u64, "shorter hole");
+                write!(
+                    f,
+                    "the largest hole does not hold it at its alignment; {others} would, but no other is looked at"
+                )
             }
         }
     }
