@@ -233,7 +233,7 @@ fn a_full_disk_ends_the_trace_and_not_the_program() {
     let partial = read_at(&partial);
     assert!(partial.events > 10_000 && !partial.is_finished, "{}", partial.events);
     assert!(
-        errors.contains(&format!("t.hwt.partial keeps the first {} of ", number::grouped(partial.events))),
+        errors.contains(&format!("t.hwt.partial keeps the first {} events of ", number::grouped(partial.events))),
         "{errors}"
     );
     assert_eq!(shown_events(&errors), number::grouped(partial.events), "{errors}");

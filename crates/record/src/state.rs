@@ -327,7 +327,7 @@ fn note_slowly(record: Packed) -> *mut u8 {
     if let Some(header) = NonNull::new(ENDED.load(Ordering::Acquire)) {
         // SAFETY: a header stays mapped until a child of this process creates a stream of its own, which forgets it
         // first.
-        unsafe { header.as_ref() }.lose_call();
+        unsafe { header.as_ref() }.lose_call(record);
         return block_of(record);
     }
     undisturbed(|| {

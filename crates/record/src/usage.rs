@@ -8,8 +8,8 @@ use heapwright_stream::{Header, Last};
 /// The least time between two looks, in nanoseconds.
 const LEAST: u64 = 1_000_000;
 
-/// The time between two looks where they are slow, or one seemed so because its thread had lost its processor.
-const MOST: u64 = 8_000_000;
+/// The time between two looks where they are slow: a peak that lasts as long as it took to fill the memory is seen.
+const MOST: u64 = 2_000_000;
 
 /// How many times as long as a look the time to the next is: a look costs some 5 µs if the caches have what it needs,
 /// and ten times as much if not.

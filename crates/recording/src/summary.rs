@@ -217,11 +217,10 @@ fn remarks(one: &Recorded) -> Vec<String> {
 /// Describes what a trace keeps that could not be written to its end.
 fn kept(one: &Recorded) -> String {
     let (who, recorded) = (who(one), one.figures.events());
+    // How many there would have been is not known: the program went on without the recorder.
     let what = match one.error.as_ref().map(|_| Held::of(&one.path).events) {
-        Some(0) => return format!("none of {} events of {who}", number::grouped(recorded)),
-        Some(kept) if kept < recorded => {
-            format!("the first {} of {} events", number::grouped(kept), number::grouped(recorded))
-        }
+        Some(0) => return format!("no event of {who}"),
+        Some(kept) if kept < recorded => format!("the first {} events", number::grouped(kept)),
         _ => "what was recorded".to_owned(),
     };
     format!("{what} of {who}, and every command reads it")

@@ -8,6 +8,7 @@ use heapwright_os::{
 };
 
 use crate::command::{self, COMMAND};
+use crate::record::Packed;
 
 /// The first bytes of every stream.
 pub const MAGIC: [u8; 8] = *b"hwstream";
@@ -282,9 +283,9 @@ impl Header {
         self.written.lost.load(Ordering::Relaxed)
     }
 
-    /// Counts a lost call: one after the recording had ended.
-    pub fn lose_call(&self) {
-        self.written.lost.fetch_add(1, Ordering::Relaxed);
+    /// Counts a lost call, by the record that ends it: one after the recording had ended.
+    pub fn lose_call(&self, record: Packed) {
+        self.written.lost.fetch_add(u64::from(record.ends_call()), Ordering::Relaxed);
     }
 
     /// Returns the number of requests for which no stack could be recorded, because their threads had no buffer then.

@@ -26,6 +26,13 @@ pub enum Call {
 }
 
 impl Call {
+    /// Whether it is a whole call, or the end of one: each call of the program has one such record. The others are the
+    /// beginning of a resize and what is noted of long blocks.
+    #[must_use]
+    pub const fn ends_call(self) -> bool {
+        !matches!(self, Call::ResizeBegins | Call::Resident)
+    }
+
     // Not inlined, so that the most frequent calls take a comparison each, and no table of jumps.
     #[cold]
     #[inline(never)]
@@ -143,6 +150,12 @@ impl Packed {
     #[must_use]
     pub const fn is_request(self) -> bool {
         !matches!(self.what >> 60, FREE | RESIZE_BEGINS | RESIDENT)
+    }
+
+    /// [`Call::ends_call`].
+    #[must_use]
+    pub const fn ends_call(self) -> bool {
+        !matches!(self.what >> 60, RESIZE_BEGINS | RESIDENT)
     }
 
     /// Whether it gives a block back, or begins to resize it.

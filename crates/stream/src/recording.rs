@@ -208,7 +208,7 @@ impl Recording {
     pub fn append(&mut self, thread: u32, record: Packed, ticks: Option<u64>) {
         // There may still be room in a shared buffer, but what is in it then does not count.
         let shared = if self.ended { None } else { self.shared_buffer(thread, LARGEST_CALL) };
-        let Some(buffer) = shared else { return self.header().lose_call() };
+        let Some(buffer) = shared else { return self.header().lose_call(record) };
         if record.is_request() {
             self.header().lose_stack();
         }

@@ -284,7 +284,7 @@ impl Cursor {
         let turn = self.turn;
         loop {
             if turn >= end {
-                *late += 1;
+                *late += u64::from(self.call.is_some_and(|record| record.call.ends_call()));
                 self.pass_over();
             } else if !self.pass_run(buffer, sink)? {
                 self.pass_on(buffer, sink)?;
