@@ -72,6 +72,32 @@ fn address_space_that_is_short_is_the_only_reason_that_is_named() {
     assert!(unrecorded > 0, "there is a limit under which the program runs and is not recorded");
 }
 
+/// A resize has two records, and a long block notes of its pages; each is one call.
+#[test]
+fn every_call_is_recorded_or_counted_as_missing_once() {
+    const RESIZES: u64 = 50_000;
+    const LONG: u64 = 2000;
+    let folder = tempfile::tempdir().unwrap();
+    let source = format!(
+        "#include <stdlib.h>\nint main(void) {{\n char *volatile block = malloc(1);\n \
+         for (int at = 0; at < {RESIZES}; at++) block = realloc(block, at % 50 + 1);\n \
+         for (int at = 0; at < {LONG}; at++) {{ char *volatile longer = malloc(100000); free(longer); }}\n return 0; }}\n"
+    );
+    let program = compiled(folder.path(), "calls", &source, &["-O1", "-w"]);
+    let script = format!("ulimit -f 256; exec {}", program.display());
+    let output = record(":", &folder, &["bash", "-c", &script]);
+    let said = stderr(&output);
+    let (before, _) = said.split_once(" calls are missing").unwrap_or_else(|| panic!("{said}"));
+    let missing: u64 = before.rsplit(' ').next().unwrap().replace(',', "").parse().unwrap();
+    let paths = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let traces = paths.filter(|path| path.to_str().unwrap().contains(".hwt"));
+    let readers = traces.map(|path| Reader::new(File::open(path).unwrap()).unwrap());
+    let of_calls = readers.filter(|reader| reader.about().get("program") == Some("calls"));
+    let calls = of_calls.map(|reader| reader.map(Result::unwrap).count() as u64).sum::<u64>();
+    assert!(calls > 1000 && missing > 5000, "{said}");
+    assert_eq!(calls + missing, 1 + RESIZES + 2 * LONG, "{said}");
+}
+
 #[test]
 fn descriptors_that_are_short_are_named_with_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
