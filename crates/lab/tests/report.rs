@@ -261,7 +261,7 @@ fn the_recommendation_agrees_with_compare() {
     let real = &data(&page(&path, &["-p", "first", "-p", "best", "-p", "next", "-p", "worst"]))["real"];
     assert_eq!((&real["rounds"], &real["rows"]), (&0.into(), &serde_json::json!([])));
     assert_eq!(real["recommendation"], compare["recommendation"]);
-    assert!(real["recommendation"]["text"].as_str().unwrap().contains("Any heap would be fragmented"));
+    assert!(real["recommendation"]["text"].as_str().unwrap().contains("Every policy that was simulated is fragmented"));
 }
 
 #[test]

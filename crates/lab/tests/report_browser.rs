@@ -224,6 +224,7 @@ fn moments_are_chosen(seen: &Value) {
     assert!(moments[0].starts_with("Held at the peak, after event "), "{moments:?}");
     assert!(moments[1].starts_with("Held after event 209, "), "{moments:?}");
     assert!(moments[2].contains("after event 20,000, "), "{moments:?}");
+    assert!(moments[3].contains(" in the whole recording: "), "another measure than what is held: {moments:?}");
     assert_ne!(seen["firstFlames"], seen["flames"], "shares differ");
     assert_eq!(seen["peakFlames"], seen["flames"]);
 }

@@ -108,6 +108,21 @@ fn a_profile_without_sampling_is_exact_and_keeps_its_threads_apart() {
     assert_eq!((summary.events, summary.not_understood.count), (6, 1));
 }
 
+/// As `jeprof` scales: by the mean size of all blocks of the stack. 100 blocks of one thread have 100 bytes each, which
+/// alone would stand for 5,243 blocks each.
+#[test]
+fn threads_are_scaled_as_all_blocks_of_their_stack_are() {
+    let text = "heap_v2/524288\n  t*: 101: 1010000 [0: 0]\n@ 0x11\n  t*: 101: 1010000 [0: 0]\n  t0: 1: 1000000 [0: 0]\n  \
+                t1: 100: 10000 [0: 0]\n";
+    let (held, _) = imported(text.as_bytes());
+    let factor = 1.0 / (1.0 - (-1_010_000.0_f64 / 101.0 / 524_288.0).exp());
+    let (blocks, bytes) = held["0x10"];
+    assert!(
+        blocks.abs_diff((101.0 * factor) as u64) <= 2 && bytes.abs_diff((1_010_000.0 * factor) as u64) <= 2,
+        "{held:?}"
+    );
+}
+
 #[test]
 fn more_blocks_than_a_trace_should_have_are_refused() {
     for text in [

@@ -76,6 +76,17 @@ fn maxima_are_exact_and_threads_add_up() {
 }
 
 #[test]
+fn without_times_a_call_is_a_microsecond_whatever_thread_makes_it() {
+    let mut writer = Writer::new(Vec::new(), &About::default()).unwrap();
+    for call in 0..1000 {
+        writer.in_thread(call % 2).unwrap();
+        writer.allocate(Kind::Malloc, 10, 16).unwrap();
+    }
+    let (clock, _, text) = exported(&writer.finish().unwrap());
+    assert_eq!((clock, points(&text, "live blocks").pop()), (Clock::Events, Some((1000.0, 1000))));
+}
+
+#[test]
 fn unbounded_threads_and_sizes_stay_bounded() {
     let mut writer = Writer::new(Vec::new(), &About::default()).unwrap();
     for thread in 0..1000 {

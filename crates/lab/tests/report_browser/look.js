@@ -108,6 +108,7 @@
     search.dispatchEvent(new Event("input"));
     seen.found = [texts("#held .found"), document.querySelector("#held .docked").textContent];
     seen.byMeasure = [functions(), (pressed("Measure", 1), functions()), parts().map(([name]) => name)];
+    seen.moments.push(moment());
     seen.drawnFlames = all("#held .flame").every((part) => part.getBoundingClientRect().width > 0);
 
     const paper = () => getComputedStyle(document.body).backgroundColor;

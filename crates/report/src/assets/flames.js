@@ -68,7 +68,7 @@ function momentButtons(view, moments) {
 function holders(place, data, view) {
   const nodes = stacksFromOutside(data.tree);
   const roots = { outside: nodes[0] };
-  const state = { measure: 0, direction: "outside", zoom: roots.outside, text: "" };
+  const state = { measure: 0, direction: "outside", zoom: roots.outside, text: "", held: "" };
   const isSampled = data.every > 1;
   const ofWhat = isSampled ? "the estimate of all" : "all";
   const form = () => MEASURES[data.measures[state.measure]][1];
@@ -148,12 +148,19 @@ function holders(place, data, view) {
     delete roots.inside;
     if (state.direction === "inside") roots.inside = stacksFromInside(roots.outside);
     if (state.direction === "inside" || value(state.zoom) === 0) state.zoom = roots[state.direction];
-    moment.textContent = `Held ${isPeak ? "at the peak, " : ""}after ${view.say(event)}: ${bytes(held)}${isSampled ? ` ± ${bytes(deviation)}, an estimate from one request in ${data.every}` : ""}`;
-    if (state.measure === 0) draw();
+    state.held = `Held ${isPeak ? "at the peak, " : ""}after ${view.say(event)}: ${bytes(held)}${isSampled ? ` ± ${bytes(deviation)}, an estimate from one request in ${data.every}` : ""}`;
+    if (state.measure === 0) show();
     else measures.querySelector("button").click();
   }
 
-  const measures = choice("Measure", data.measures.map((name, at) => [at, at === 0 ? "Held" : MEASURES[name][0]]), 0, (at) => { state.measure = at; draw(); fillTables(); });
+  /** Says what the stacks are parts of, and draws them. Only what is held is that of a moment. */
+  function show() {
+    const name = MEASURES[data.measures[state.measure]][0];
+    moment.textContent = state.measure === 0 ? state.held : `${name} in the whole recording: ${form()(value(roots.outside))}`;
+    draw();
+  }
+
+  const measures = choice("Measure", data.measures.map((name, at) => [at, at === 0 ? "Held" : MEASURES[name][0]]), 0, (at) => { state.measure = at; show(); fillTables(); });
   const directions = choice("From", [["outside", "main"], ["inside", "allocating function"]], "outside", (direction) => {
     roots.inside ??= stacksFromInside(roots.outside);
     Object.assign(state, { direction, zoom: roots[direction] });

@@ -63,7 +63,7 @@ impl Timeline {
         })?;
         kept.extend(last.filter(|last| kept.last() != Some(last)));
         let mut timeline = Timeline { program, has_times: events.time().is_some(), end: 0, samples: kept };
-        timeline.end = timeline.time(events.events_read(), events.time());
+        timeline.end = timeline.time(events);
         if let Some(last) = timeline.samples.last() {
             timeline.end = timeline.end.max(last.nanoseconds);
         }
@@ -80,12 +80,12 @@ impl Timeline {
         }
     }
 
-    /// Returns the time after `event` events in nanoseconds.
-    fn time(&self, event: u64, recorded: Option<u64>) -> u64 {
+    /// Returns the time of the last event that was read, in nanoseconds.
+    fn time(&self, reader: &Reader<'_>) -> u64 {
         match self.clock() {
-            Clock::Recorded => recorded.unwrap_or(0),
-            Clock::Sampled => interpolated(&self.samples, event),
-            Clock::Events => event.saturating_mul(1000),
+            Clock::Recorded => reader.time().unwrap_or(0),
+            Clock::Sampled => interpolated(&self.samples, reader.events_read()),
+            Clock::Events => reader.calls_read().saturating_mul(1000),
         }
     }
 }
@@ -125,7 +125,8 @@ pub fn export_timeline(timeline: &Timeline, reader: Reader<'_>, out: impl Write)
     let mut resident = Counter::new("resident anonymous memory".to_owned(), "bytes");
     for sample in &timeline.samples {
         let time = timeline.clock() == Clock::Events;
-        let time = if time { timeline.time(sample.event, None) } else { sample.nanoseconds };
+        // There is one at most, and its place among the events counts changes of threads.
+        let time = if time { sample.event.saturating_mul(1000).min(timeline.end) } else { sample.nanoseconds };
         resident.set(time, sample.resident, &mut points)?;
     }
     resident.end(&mut points)?;
@@ -157,7 +158,7 @@ fn write_events(
         if freed == Some(None) {
             continue;
         }
-        let now = timeline.time(reader.events_read(), reader.time());
+        let now = timeline.time(&reader);
         // The sizes in a malicious trace may overflow.
         let mut sum = bytes.value;
         if let Some((size, owner)) = freed.flatten() {

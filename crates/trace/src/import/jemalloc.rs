@@ -145,27 +145,33 @@ impl Jemalloc {
         snapshot: &mut Snapshot,
         ledger: &mut Ledger<'_, W>,
     ) -> Result<(), ImportError> {
-        let has_threads = stack.live.iter().any(|(thread, ..)| thread.is_some());
+        let of_threads = || stack.live.iter().filter(|(thread, ..)| thread.is_some());
+        let has_threads = of_threads().next().is_some();
+        let in_all = stack.live.iter().find(|(thread, ..)| thread.is_none()).map(|&(_, count, bytes)| (count, bytes));
+        let (count, bytes) = in_all.unwrap_or_else(|| {
+            of_threads().fold((0, 0), |sums, &(_, count, bytes)| {
+                (u64::saturating_add(sums.0, count), u64::saturating_add(sums.1, bytes))
+            })
+        });
+        let probability = self.probability(count, bytes);
+        let scaled = |figure: u64| (figure as f64 / probability).round() as u64;
         for &(thread, count, bytes) in stack.live.iter().filter(|(thread, ..)| thread.is_some() == has_threads) {
             ledger.in_thread(thread.unwrap_or(0));
-            let (count, bytes) = self.scaled(count, bytes);
-            snapshot.add(&Blocks { kind: Kind::Malloc, count, bytes }, site, ledger)?;
+            let blocks = Blocks { kind: Kind::Malloc, count: scaled(count), bytes: scaled(bytes) };
+            snapshot.add(&blocks, site, ledger)?;
         }
         Ok(())
     }
 
-    /// Returns the estimate of all blocks that the sampled ones stand for: a block of `size` bytes is sampled with the
-    /// probability `1 - exp(-size / period)`.
-    fn scaled(&self, count: u64, bytes: u64) -> (u64, u64) {
+    /// Returns the probability with which each of `count` blocks of `bytes` bytes was sampled: of a block of `size`
+    /// bytes `1 - exp(-size / period)`. As `jeprof`, it is asked for all blocks of a stack, with their mean size: some
+    /// blocks of a thread alone would be scaled by the size of few.
+    fn probability(&self, count: u64, bytes: u64) -> f64 {
         if count == 0 || self.period <= 1.0 {
-            return (count, bytes);
+            return 1.0;
         }
         let probability = -(-(bytes as f64 / count as f64) / self.period).exp_m1();
-        if probability <= 0.0 {
-            return (count, bytes);
-        }
-        let scale = |figure: u64| (figure as f64 / probability).round() as u64;
-        (scale(count), scale(bytes))
+        if probability > 0.0 { probability } else { 1.0 }
     }
 
     /// Returns the places of a stack's calls, without those inside of jemalloc's library.
