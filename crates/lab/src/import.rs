@@ -139,10 +139,14 @@ fn is_trace(path: &Path) -> bool {
 
 fn print(summary: &Summary) {
     heapwright_show::println!(
-        "{} from {}; {} not about blocks",
+        "{} from {}{}",
         number::counted(summary.events, "event"),
         number::counted(summary.lines, "line"),
-        number::counted(summary.passed_over, "line")
+        // All lines of such a profile are about stacks.
+        match summary.format {
+            Some(Format::Jemalloc) => String::new(),
+            _ => format!("; {} not about blocks", number::counted(summary.passed_over, "line")),
+        }
     );
     if let Some(Format::Memray | Format::Jemalloc) = summary.format {
         heapwright_show::println!(

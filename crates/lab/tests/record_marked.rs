@@ -50,6 +50,11 @@ fn a_trace_of_marked_blocks_has_what_was_requested_in_them_until_it_is_freed() {
         // Three are freed; the fourth is resized outside of the block, and its new place is not recorded.
         assert_eq!(frees, 4, "{options:?}: {events:?}");
         assert!(!said.contains("not recorded"), "{said}");
+        if options.contains(&"--sites=1") {
+            // Resizes outside of the blocks have none.
+            let row = said.lines().find(|line| line.contains("t.hwt")).unwrap();
+            assert_eq!(row.split_whitespace().last(), Some("4"), "the sites of what is in the trace: {said}");
+        }
     }
 }
 
