@@ -52,8 +52,8 @@ fn simulated(comparison: &Comparison) -> Option<String> {
     Some(match least <= NO_PROBLEM {
         true => format!("Fragmentation need not be your problem: {needs}."),
         false => format!(
-            "Every policy that was simulated is fragmented by these requests: {needs}. Another allocator may need less; \
-             real replays show it."
+            "Every policy that was simulated is fragmented by these requests: {needs}. Another allocator may need \
+             less; real replays show it."
         ),
     })
 }

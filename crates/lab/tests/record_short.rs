@@ -81,7 +81,8 @@ fn every_call_is_recorded_or_counted_as_missing_once() {
     let source = format!(
         "#include <stdlib.h>\nint main(void) {{\n char *volatile block = malloc(1);\n \
          for (int at = 0; at < {RESIZES}; at++) block = realloc(block, at % 50 + 1);\n \
-         for (int at = 0; at < {LONG}; at++) {{ char *volatile longer = malloc(100000); free(longer); }}\n return 0; }}\n"
+         for (int at = 0; at < {LONG}; at++) {{ char *volatile longer = malloc(100000); free(longer); }}\n \
+         return 0; }}\n"
     );
     let program = compiled(folder.path(), "calls", &source, &["-O1", "-w"]);
     let script = format!("ulimit -f 256; exec {}", program.display());

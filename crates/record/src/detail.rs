@@ -55,8 +55,9 @@ impl Detail {
     pub(crate) fn of(record: Packed, buffer: &Buffer) -> Detail {
         let every = EVERY.load(Ordering::Relaxed);
         let is_chosen = || record.size() >= ALWAYS_SAMPLED_FROM || buffer.sampler().choose(every);
-        // A resize without a block has failed, or freed it: by the program, or because it is outside of marked blocks.
-        let has_site = record.is_request() && !(record.is_resized() && record.address() == 0);
+        // A resize to no bytes has freed its block: by the program, or because it is outside of marked blocks.
+        let has_freed = record.is_resized() && record.address() == 0 && record.size() == 0;
+        let has_site = record.is_request() && !has_freed;
         let with_stack = every != 0 && has_site && is_chosen();
         Detail { ticks: ticks_if_timed(), with_stack }
     }

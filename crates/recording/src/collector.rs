@@ -176,7 +176,8 @@ impl Watcher {
         Ok(Collected { recorded, recorder_was_loaded, last_image, unread, unheard, refused })
     }
 
-    /// Reads what the processes that the program `left` do in the time that they are given. Returns those that run then.
+    /// Reads what the processes that the program `left` do in the time that they are given. Returns those that run
+    /// then.
     fn read_what_is_left(&mut self, mut left: Vec<Left>) -> Result<Vec<Left>> {
         let end = Instant::now() + GRACE;
         while Instant::now() < end {

@@ -112,8 +112,8 @@ fn a_profile_without_sampling_is_exact_and_keeps_its_threads_apart() {
 /// alone would stand for 5,243 blocks each.
 #[test]
 fn threads_are_scaled_as_all_blocks_of_their_stack_are() {
-    let text = "heap_v2/524288\n  t*: 101: 1010000 [0: 0]\n@ 0x11\n  t*: 101: 1010000 [0: 0]\n  t0: 1: 1000000 [0: 0]\n  \
-                t1: 100: 10000 [0: 0]\n";
+    let text = "heap_v2/524288\n  t*: 101: 1010000 [0: 0]\n@ 0x11\n  t*: 101: 1010000 [0: 0]\n  \
+                t0: 1: 1000000 [0: 0]\n  t1: 100: 10000 [0: 0]\n";
     let (held, _) = imported(text.as_bytes());
     let factor = 1.0 / (1.0 - (-1_010_000.0_f64 / 101.0 / 524_288.0).exp());
     let (blocks, bytes) = held["0x10"];

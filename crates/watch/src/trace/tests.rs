@@ -406,12 +406,13 @@ fn a_refusal_names_the_holes_that_are_passed_over() {
     };
     assert_eq!(
         explained(PolicyKind::Good, "limit=1104", &[1088, 16, 1088]),
-        "1 hole would hold it, but is in no class of sizes from 1.12 KiB on, which are searched, and the heap may not grow \
-         so far."
+        "1 hole would hold it, but is in no class of sizes from 1.12 KiB on, which are searched, and the heap may \
+         not grow so far."
     );
     assert_eq!(
         explained(PolicyKind::Worst, "limit=256,worst=never-exact", &[64, 192 - 16, 64]),
-        "1 hole would hold it (reference engine: worst fit never takes an exact hole), and the heap may not grow so far."
+        "1 hole would hold it (reference engine: worst fit never takes an exact hole), and the heap may not grow so \
+         far."
     );
     assert_eq!(
         explained(PolicyKind::First, "limit=256", &[64, 192, 80]),
