@@ -207,6 +207,19 @@ mod tests {
     }
 
     #[test]
+    fn what_a_recorder_left_that_was_killed_at_its_first_write_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("t.hwt");
+        let whole = trace("new");
+        for cut in [8, 12, 13, whole.len() - 1] {
+            fs::write(folder.path().join("t.hwt.partial"), &whole[..cut]).unwrap();
+            let partial = Partial::open(&place).unwrap();
+            partial.begin().unwrap().write_all(&whole).unwrap();
+            partial.complete().unwrap();
+        }
+    }
+
+    #[test]
     fn a_partial_file_that_has_another_name_stays_under_that() {
         let folder = tempfile::tempdir().unwrap();
         let [place, kept] = ["t.hwt", "kept.hwt"].map(|name| folder.path().join(name));

@@ -77,8 +77,12 @@ impl<'r> Reader<'r> {
 
     fn of(mut file: Box<dyn Read + Send + 'r>) -> Result<Reader<'r>, ReadError> {
         let mut start = [0; 12];
-        if fill(&mut file, &mut start)? < start.len() || start[..8] != *MAGIC {
+        let filled = fill(&mut file, &mut start)?;
+        if !start[..filled].starts_with(MAGIC) {
             return Err(ReadError::NotATrace);
+        }
+        if filled < start.len() {
+            return Err(ReadError::Unfinished { events: 0 });
         }
         let version = u32::from_le_bytes([start[8], start[9], start[10], start[11]]);
         if version == 0 || version > VERSION {

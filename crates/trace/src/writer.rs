@@ -99,8 +99,8 @@ impl<W: Write> Writer<W> {
             thread: 0,
             frames: Vec::new(),
         };
-        writer.put(reader::MAGIC)?;
-        writer.put(&VERSION.to_le_bytes())?;
+        // At once: whoever is killed here leaves the beginning of a trace, or nothing.
+        writer.put(&[&reader::MAGIC[..], &VERSION.to_le_bytes()].concat())?;
         writer.count_text(about.cost())?;
         writer.put_frame(Contents::Texts, 0, &about.to_bytes())?;
         Ok(writer)

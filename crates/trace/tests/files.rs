@@ -262,6 +262,11 @@ fn frames_of_unknown_kinds_are_skipped() {
 fn other_files_and_newer_traces_have_different_errors() {
     assert!(matches!(Reader::new(&b"#!/bin/sh\necho no trace\n"[..]), Err(ReadError::NotATrace)));
     assert!(matches!(Reader::new(&b""[..]), Err(ReadError::NotATrace)));
+    assert!(matches!(Reader::new(&b"hwtrace"[..]), Err(ReadError::NotATrace)));
+    // What a recorder leaves that was killed in its first write.
+    for cut in [&b"hwtrace\0"[..], b"hwtrace\0\x01\0"] {
+        assert!(matches!(Reader::new(cut), Err(ReadError::Unfinished { events: 0 })));
+    }
     assert!(matches!(Reader::new(&b"hwtrace\0\x02\0\0\0"[..]), Err(ReadError::Version { found: 2 })));
 }
 
