@@ -312,7 +312,12 @@ fn a_recording_that_ended_early_is_called_incomplete() {
     assert!(said(&["diff"], &[&whole, &cut]).ends_with(&expected));
     // What cannot be judged fails, as in `compare`: a job of a CI that was cut short is not a good one.
     let of_snapshot = "snapshot.hwt is a snapshot, which knows only what is held\n";
-    let cases: [(&str, &Path, &Path, &str); 12] = [
+    // Bytes behind the end of a trace take nothing from it.
+    let followed = folder.path().join("followed.hwt");
+    fs::write(&followed, [&fs::read(&whole).unwrap()[..], b"more"].concat()).unwrap();
+    let cases: [(&str, &Path, &Path, &str); 14] = [
+        ("leaked > 1GiB", &followed, &followed, ""),
+        ("leaked > +0", &cut, &followed, "cannot be judged: cut.hwt is incomplete\n"),
         ("leaked > 1GiB", &whole, &whole, ""),
         ("leaked > 1GiB", &whole, &cut, "cannot be judged: cut.hwt is incomplete\n"),
         ("calls > 0", &whole, &cut, "` holds: "),

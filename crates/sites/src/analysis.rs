@@ -39,8 +39,10 @@ pub struct Analysis {
     pub stacks: Stacks,
     /// Whether the trace is a snapshot: the live blocks of one moment, without what was freed before.
     pub is_snapshot: bool,
-    /// Why the trace was read in part only.
+    /// What is wrong with the trace: why it was read in part only, or what follows its end.
     pub damage: Option<String>,
+    /// Whether it was read to its end.
+    is_whole: bool,
     /// Why the recording ended before the program did, if it did so: at the limit of `record --max-size`, for example.
     pub incomplete: Option<String>,
 }
@@ -94,6 +96,7 @@ impl Analysis {
             stacks: Stacks::of(&trace, query.kept),
             is_snapshot: trace.about().get(SNAPSHOT).is_some(),
             damage: trace.damage().map(ToString::to_string),
+            is_whole: trace.is_finished(),
             incomplete: trace.about().incomplete().map(str::to_owned),
             ledger,
         })
@@ -107,7 +110,7 @@ impl Analysis {
 
     /// Whether the figures are those of a part of what the program did.
     pub fn is_in_part(&self) -> bool {
-        self.damage.is_some() || self.incomplete.is_some()
+        !self.is_whole || self.incomplete.is_some()
     }
 
     /// Returns each site with its sums, scaled if the trace is sampled. Blocks without a site are left out then,
