@@ -11,7 +11,7 @@ use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use heapwright_os::{Line, symbol, variable};
+use heapwright_os::{GOLDEN_RATIO, Line, symbol, variable};
 use heapwright_stream::{Buffer, PYTHON, Paths, PythonName};
 
 /// Where CPython's structures have what is read, as distances in bytes from their beginnings.
@@ -37,6 +37,7 @@ const FILE: usize = 112;
 const NAME: usize = 128;
 const LINES: usize = 136;
 const LENGTH: usize = 16;
+const HASH: usize = 24;
 const STATE: usize = 32;
 const BYTES: usize = 32;
 
@@ -162,6 +163,23 @@ struct Frame {
     instruction: usize,
 }
 
+impl Frame {
+    /// Returns what tells frames apart: addresses alone do not, because the next code object is often where one was that
+    /// has been freed, and so are its strings.
+    ///
+    /// # Safety
+    /// The code object lives.
+    unsafe fn identity(&self, layout: &Layout) -> [usize; 7] {
+        let Frame { code, file, name, instruction } = *self;
+        // SAFETY: the code object lives, and with it its strings and its table.
+        unsafe {
+            let first = word(code + layout.first_line) as u32 as usize;
+            let (length, lines) = (word(code + LENGTH), word(word(code + LINES) + LENGTH));
+            [code, instruction, first, length, lines, characters_of(layout, file), characters_of(layout, name)]
+        }
+    }
+}
+
 /// Reads a word of a structure of CPython's.
 ///
 /// # Safety
@@ -186,7 +204,8 @@ pub(crate) unsafe fn add_frames(buffer: &Buffer, paths: &Paths) -> bool {
         return true;
     }
     for (hash, frame) in hashes.iter_mut().zip(frames.iter().flatten()) {
-        *hash = Paths::hash_of_python_frame([frame.code, frame.file, frame.name, frame.instruction]);
+        // SAFETY: the frame was read just now, in this thread, and its code object lives.
+        *hash = Paths::hash_of_python_frame(&unsafe { frame.identity(layout) });
     }
     let hashes = &hashes[..count];
     let name_of = |index: usize, text: &mut [u8]| {
@@ -249,23 +268,69 @@ unsafe fn name(layout: &Layout, frame: Frame, text: &mut [u8]) -> PythonName {
 /// # Safety
 /// The string lives.
 unsafe fn copy_string(layout: &Layout, string: usize, text: &mut [u8]) -> usize {
-    /// The bits of a string's state.
-    const KIND: u32 = 2;
-    const COMPACT: usize = 1 << 5;
-    const ASCII: usize = 1 << 6;
     /// The characters that are looked at, the last ones.
     const MOST: usize = 4096;
-    // SAFETY: the string lives; a compact one has its characters behind the structure, `kind` bytes each.
+    // SAFETY: the string lives, and so do its characters.
     unsafe {
-        let (length, state) = (word(string + LENGTH), word(string + STATE));
-        let kind = state >> KIND & 7;
-        let at = string + if state & ASCII != 0 { layout.ascii } else { layout.characters };
-        if state & COMPACT == 0 || !matches!(kind, 1 | 2 | 4) {
+        let Some(Characters { at, length, kind }) = Characters::of(layout, string) else {
             text[0] = 0;
             return 1;
-        }
+        };
         let character = |index: usize| char::from_u32(word_of_kind(at + index * kind, kind)).unwrap_or('?');
         copy_end(length.saturating_sub(MOST)..length, character, text)
+    }
+}
+
+/// The characters of a string: where they are, how many, and the bytes of each.
+struct Characters {
+    at: usize,
+    length: usize,
+    kind: usize,
+}
+
+impl Characters {
+    /// Finds the characters of a string; `None` if they are not behind its structure.
+    ///
+    /// # Safety
+    /// The string lives.
+    unsafe fn of(layout: &Layout, string: usize) -> Option<Characters> {
+        /// The bits of a string's state.
+        const KIND: u32 = 2;
+        const COMPACT: usize = 1 << 5;
+        const ASCII: usize = 1 << 6;
+        // SAFETY: the string lives; a compact one has its characters behind the structure, `kind` bytes each.
+        let (length, state) = unsafe { (word(string + LENGTH), word(string + STATE)) };
+        let kind = state >> KIND & 7;
+        let at = string + if state & ASCII != 0 { layout.ascii } else { layout.characters };
+        (state & COMPACT != 0 && matches!(kind, 1 | 2 | 4)).then_some(Characters { at, length, kind })
+    }
+}
+
+/// Returns a number that tells strings apart by their characters: the hash that CPython keeps in the string once it was
+/// asked for, else one of the length and of both ends.
+///
+/// # Safety
+/// The string lives.
+unsafe fn characters_of(layout: &Layout, string: usize) -> usize {
+    /// CPython's hash of a string that was not asked for.
+    const UNKNOWN: usize = usize::MAX;
+    /// The most bytes of each end.
+    const END: usize = 64;
+    // SAFETY: the string lives, and so do its characters.
+    unsafe {
+        let hash = word(string + HASH);
+        if hash != UNKNOWN {
+            return hash;
+        }
+        let Some(Characters { at, length, kind }) = Characters::of(layout, string) else { return UNKNOWN };
+        let bytes = core::slice::from_raw_parts(core::ptr::with_exposed_provenance::<u8>(at), length * kind);
+        let ends = [&bytes[..bytes.len().min(END)], &bytes[bytes.len().saturating_sub(END)..]];
+        let words = ends.into_iter().flat_map(|end| end.chunks(size_of::<usize>()));
+        words.fold(length, |hash, chunk| {
+            let mut word = [0; size_of::<usize>()];
+            word[..chunk.len()].copy_from_slice(chunk);
+            (hash.rotate_left(23) ^ usize::from_le_bytes(word)).wrapping_mul(GOLDEN_RATIO as usize)
+        })
     }
 }
 

@@ -163,6 +163,9 @@ impl Process {
             totals::sample_last(source, &mut translation)?;
             recorded.totals = totals::totals(source, &translation);
             recorded.share_of_calls = totals::share_of_calls(source, translation.figures().events(), &recorded.totals);
+            if let Some(shortened) = translation.sampled().and_then(sampling::of_shortened) {
+                translation.annotate(sampling::SHORTENED, &shortened)?;
+            }
             recorded.totals.texts().try_for_each(|(name, text)| translation.annotate(name, &text))?;
             Ok(translation.write_end()?)
         });

@@ -13,6 +13,7 @@ use heapwright_trace::{Event, Reader, WriteError};
 
 use super::program::Recording;
 use super::recorded::Recorded;
+use super::sampling;
 use heapwright_show::table::Table;
 use heapwright_show::{eprintln, number};
 use heapwright_translation::Sampled;
@@ -195,6 +196,7 @@ fn remarks(one: &Recorded) -> Vec<String> {
         ));
     }
     remarks.extend(one.sampled.and_then(|sampled| of_sites(&who, sampled)));
+    remarks.extend(one.sampled.and_then(sampling::of_shortened).map(|shortened| format!("{who}: {shortened}")));
     if one.is_hidden {
         remarks.push(format!(
             "{who} is in a namespace of process numbers that is not seen from here: of its memory, and of libraries \

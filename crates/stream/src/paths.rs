@@ -235,7 +235,7 @@ impl Paths {
 
     /// Returns the hash of a frame of a Python function, by what identifies it; the highest bit is set.
     #[must_use]
-    pub fn hash_of_python_frame(words: [usize; 4]) -> u64 {
+    pub fn hash_of_python_frame(words: &[usize]) -> u64 {
         let hash = words.iter().fold(first_hash(PYTHON_FRAME), |hash, &word| next_hash(hash, word as u64));
         last_hash(hash) | 1 << 63
     }

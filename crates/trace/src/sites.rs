@@ -95,6 +95,11 @@ impl Definitions {
         site.0 < self.sites
     }
 
+    /// Returns how much of the room for definitions is taken, in eighths of [`LIMIT`], rounded down.
+    pub(crate) fn eighths(&self) -> usize {
+        self.retained / (LIMIT / 8)
+    }
+
     /// Returns the length in bytes of the definitions that have not been written yet.
     pub(crate) fn length(&self) -> usize {
         self.texts.len() + self.lists.len()

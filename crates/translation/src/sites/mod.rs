@@ -51,6 +51,8 @@ pub struct Sampled {
     pub sites: u64,
     /// Requests whose stack could not be unwound.
     pub unclear: u64,
+    /// Sites that have only their innermost frames: the trace had no room for whole ones.
+    pub shortened: u64,
     /// Requests from sites that the trace had no room for.
     pub left_out: u64,
 }
@@ -70,6 +72,11 @@ const MOST_PATHLESS: usize = 1 << 16;
 
 /// Lists the mappings of a process: passes each to the callback, and returns whether it looked at all.
 pub type Look = Box<dyn FnMut(&mut dyn FnMut(&Mapping<'_>)) -> bool>;
+
+/// How many frames a site keeps, the innermost of compiled functions and of Python functions, once this many eighths of
+/// the trace's room for sites are taken. Recursion makes stacks by the hundred thousand, most of them of requests that do
+/// not matter; those that follow have names as well, which matters more than who called their callers.
+const SHORTER: [(usize, [usize; 2]); 3] = [(4, [12, 12]), (6, [4, 8]), (7, [1, 4])];
 
 /// The sites of a process.
 pub struct Sites {
@@ -295,6 +302,7 @@ impl Sites {
         calls: &mut Vec<u64>,
         python: u32,
     ) -> Result<Option<SiteId>, WriteError> {
+        let compiled = calls.len();
         calls.extend(self.python.frames(python));
         if let Some(&site) = self.known.get(&**calls) {
             return Ok(Some(site));
@@ -303,7 +311,12 @@ impl Sites {
             self.sampled.unclear += 1;
             return Ok(None);
         }
+        let is_shortened = shorten(calls, compiled, writer.eighths_of_sites());
+        if is_shortened && let Some(&site) = self.known.get(&**calls) {
+            return Ok(Some(site));
+        }
         let site = self.define(writer, calls)?;
+        self.sampled.shortened += u64::from(is_shortened && site.is_some());
         self.sampled.left_out += u64::from(site.is_none());
         Ok(site)
     }
@@ -392,6 +405,18 @@ impl Sites {
     pub fn sampled(&self) -> Sampled {
         self.sampled
     }
+}
+
+/// Leaves out the outermost of `compiled` frames and of the Python functions behind them, as [`SHORTER`] says; returns
+/// whether it did.
+fn shorten(calls: &mut Vec<u64>, compiled: usize, eighths: usize) -> bool {
+    let all = calls.len();
+    let scarce = SHORTER.iter().rev().find(|(from, _)| eighths >= *from);
+    if let Some((_, [most_compiled, most_python])) = scarce {
+        calls.truncate(compiled + most_python);
+        calls.drain(compiled.min(*most_compiled)..compiled);
+    }
+    calls.len() < all
 }
 
 /// Returns the page of an address, for lookups of code.
@@ -491,6 +516,53 @@ mod tests {
             let Sampled { unclear, left_out, .. } = sites.sampled;
             assert_eq!((unclear, left_out), (requests, 0));
         }
+    }
+
+    /// Takes room for sites until this many eighths are taken.
+    fn fill(writer: &mut Writer<File>, eighths: usize) {
+        for number in 0.. {
+            if writer.eighths_of_sites() >= eighths {
+                return;
+            }
+            writer.define_site(&[&format!("{number}{}", "0".repeat(1_000_000))]).unwrap();
+        }
+    }
+
+    #[test]
+    fn stacks_are_shorter_the_less_room_there_is_for_them() {
+        let mut sites = sites_of_no_process();
+        let mut writer = Writer::new(tempfile::tempfile().unwrap(), &About::default()).unwrap();
+        // Stacks of one innermost function and one outermost each.
+        let mut site = |writer: &mut Writer<File>, outermost: u64| {
+            let mut calls: Vec<u64> = (1..30).chain([outermost]).collect();
+            let site = sites.site_of_calls(writer, &mut calls, 0).unwrap().unwrap();
+            (site, calls.len(), sites.sampled.shortened)
+        };
+        let first = site(&mut writer, 100);
+        assert_ne!(site(&mut writer, 101).0, first.0);
+        let mut shortened = 0;
+        for (eighths, frames) in [(4, 12), (6, 4), (7, 1)] {
+            fill(&mut writer, eighths);
+            shortened += 1;
+            let short = site(&mut writer, 102);
+            assert_eq!(short, (site(&mut writer, 103).0, frames, shortened));
+            // A site that is known is whole.
+            assert_eq!(site(&mut writer, 100), (first.0, 30, shortened));
+        }
+    }
+
+    #[test]
+    fn the_frames_that_are_left_out_are_the_outermost_of_each_language() {
+        let left = |compiled: u64, python: u64, eighths| {
+            let mut calls: Vec<u64> = (0..compiled).chain(1000..1000 + python).collect();
+            let is_shortened = shorten(&mut calls, compiled as usize, eighths);
+            (calls, is_shortened)
+        };
+        assert_eq!(left(20, 20, 3).1, false);
+        assert_eq!(left(12, 12, 5).1, false);
+        assert_eq!(left(5, 9, 6), ((0..4).chain(1000..1008).collect(), true));
+        assert_eq!(left(0, 9, 7), ((1000..1004).collect(), true));
+        assert_eq!(left(2, 0, 8), (vec![0], true));
     }
 
     #[test]

@@ -31,7 +31,7 @@ struct Path {
 }
 
 impl Numbers {
-    /// The most paths that are remembered.
+    /// The most paths that are remembered, and the most within stacks of Python functions.
     const MOST: usize = 1 << 20;
 
     /// Creates an empty set of paths, whose rules and numbers are added to `table`.
@@ -106,7 +106,9 @@ impl Numbers {
         let Some(path) = self.paths.get_mut(number as usize) else { return };
         match python {
             0 => path.site = Some(site),
-            _ => drop(self.within.insert((number, python), site)),
+            _ if self.within.len() < Numbers::MOST => drop(self.within.insert((number, python), site)),
+            // The site is found by its calls.
+            _ => {}
         }
     }
 

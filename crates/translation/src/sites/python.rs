@@ -15,6 +15,8 @@ pub const TEXT: &str = "python:";
 #[derive(Default)]
 pub struct PythonFrames {
     frames: HashMap<u64, Frame, foldhash::fast::RandomState>,
+    /// The first frame of each text: instructions of one line, and copies of a function, are one frame in sites.
+    firsts: HashMap<Arc<str>, u64, foldhash::fast::RandomState>,
     /// Numbers of stacks by their hashes, from 1 on.
     numbers: HashMap<u64, u32, foldhash::fast::RandomState>,
     stacks: Vec<Box<[u64]>>,
@@ -26,6 +28,8 @@ pub struct PythonFrames {
 struct Frame {
     /// What it is called in sites, which no other place in a source has.
     text: Arc<str>,
+    /// The first frame of this text.
+    first: u64,
     /// `function file.py:10`.
     name: String,
 }
@@ -46,9 +50,10 @@ impl PythonFrames {
             Redaction::Nothing => &*path,
             Redaction::Private => &*file,
         };
-        let text = format!("{TEXT}{place}:{function}:{}", name.line).into();
+        let text: Arc<str> = format!("{TEXT}{place}:{function}:{}", name.line).into();
         let name_of_frame = format!("{function} {file}:{}", name.line);
-        self.frames.insert(name.hash, Frame { text, name: name_of_frame });
+        let first = *self.firsts.entry(text.clone()).or_insert(name.hash);
+        self.frames.insert(name.hash, Frame { text, first, name: name_of_frame });
         true
     }
 
@@ -72,10 +77,12 @@ impl PythonFrames {
         self.told.insert(hash)
     }
 
-    /// Returns the hashes of a stack's frames, innermost first; none for number 0.
+    /// Returns the frames of a stack, innermost first, each as the hash of the first frame of its text; none for number
+    /// 0.
     pub fn frames(&self, number: u32) -> impl Iterator<Item = u64> + '_ {
         let stack = (number as usize).checked_sub(1).and_then(|index| self.stacks.get(index));
-        stack.into_iter().flat_map(|stack| stack.iter().copied())
+        let first = |hash: &u64| self.frames.get(hash).map_or(*hash, |frame| frame.first);
+        stack.into_iter().flat_map(move |stack| stack.iter().map(first))
     }
 
     /// Returns the text of a frame in sites, if the hash is that of a frame.
