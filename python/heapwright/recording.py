@@ -7,7 +7,7 @@ START = "heapwright record --python --sites=1 --marked -- python3 ..."
 
 
 class NotRecordedError(RuntimeError):
-    """The process does not run under `heapwright record --marked`."""
+    """The process does not run under `heapwright record --marked`, or 4,096 recorded blocks are open in it."""
 
 
 class _Marked(ctypes.Structure):
@@ -49,7 +49,9 @@ class record:
         functions = _functions()
         marked = _Marked()
         if functions is None or not functions[0](ctypes.byref(marked)):
-            raise NotRecordedError(f"this process is not recorded: start it with `{START}`")
+            raise NotRecordedError(
+                f"this process is not recorded, or 4,096 recorded blocks are open in it: start it with `{START}`"
+            )
         self._open.append((functions[1], marked))
         return self
 

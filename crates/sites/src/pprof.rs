@@ -32,7 +32,8 @@ const USUAL: &str = "inuse_space";
 /// # Errors
 /// When `out` cannot be written.
 pub fn write(analysis: &Analysis, out: impl Write) -> io::Result<u64> {
-    let mut profile = Profile { names: analysis.stacks.function_names(), ..Profile::default() };
+    let names = analysis.stacks.function_names().into_iter().map(shown).collect();
+    let mut profile = Profile { names, ..Profile::default() };
     profile.strings.number("");
     for (name, unit, _) in VALUES {
         let value_type = profile.value_type(name, unit);
@@ -49,6 +50,14 @@ pub fn write(analysis: &Analysis, out: impl Write) -> io::Result<u64> {
     zipped.write_all(&profile.finish().0)?;
     zipped.finish()?.flush()?;
     Ok(stacks)
+}
+
+/// Returns a name as pprof shows it: what is in angle brackets it takes for arguments of a template, and removes it.
+fn shown(name: String) -> String {
+    match name.strip_prefix('<').and_then(|name| name.strip_suffix('>')) {
+        Some(inner) if !inner.contains(['<', '>']) => format!("[{inner}]"),
+        _ => name,
+    }
 }
 
 /// A profile under construction.
@@ -172,5 +181,24 @@ impl Message {
         self.variable(field << 3 | 2);
         self.variable(bytes.len() as u64);
         self.0.extend_from_slice(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_in_angle_brackets_is_not_the_arguments_of_a_template() {
+        for (name, expected) in [
+            ("<signal>", "[signal]"),
+            ("<module>", "[module]"),
+            ("<module> a.py", "<module> a.py"),
+            ("<A as B<C>>", "<A as B<C>>"),
+            ("f<int>", "f<int>"),
+            ("<", "<"),
+        ] {
+            assert_eq!(shown(name.to_owned()), expected);
+        }
     }
 }
