@@ -266,6 +266,28 @@ fn results_are_all_that_is_printed() {
 }
 
 #[test]
+fn what_an_allocator_of_the_program_requests_belongs_to_its_callers() {
+    let folder = TempDir::new().unwrap();
+    let trace = folder.path().join("t.hwt");
+    let of_rust = [
+        ("p+0x1", "<my::Counted as core::alloc::global::GlobalAlloc>::alloc count.rs:7"),
+        ("p+0x2", "__rustc::__rust_alloc"),
+        ("p+0x3", "<alloc::raw_vec::RawVecInner>::finish_grow"),
+        ("p+0x4", "my::load load.rs:3"),
+    ];
+    let of_cplusplus =
+        [("p+0x5", "my::count(unsigned long) n.cpp:3"), ("p+0x6", "operator new(unsigned long) n.cpp:9")];
+    let both = [&of_cplusplus[..], &[("p+0x7", "my::parse(int) p.cpp:8")]].concat();
+    // Nothing else is known.
+    let alone = of_cplusplus;
+    trace_of(&trace, &About::default(), &[(&of_rust, 10), (&both, 10), (&alone, 10)]);
+    let expected = ["my::count(unsigned long) n.cpp:3", "my::load load.rs:3", "my::parse(int) p.cpp:8"];
+    assert_eq!(names(&["sites"], &[&trace]), expected);
+    let page = String::from_utf8(run(&["report", "--no-real", "-p", "first", "-o", "-"], &[&trace]).stdout).unwrap();
+    assert!(page.contains("my::parse(int) p.cpp:8") && !page.contains(" ← my::parse"), "sites begin with their callers");
+}
+
+#[test]
 fn a_recording_that_ended_early_is_called_incomplete() {
     let folder = TempDir::new().unwrap();
     let frames: [&[(&str, &str)]; 1] = [&[("p+0x1", "work p.c:3")]];

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use heapwright_replay::history::{Census, SiteClasses, SiteUse};
-use heapwright_sites::{Frame, is_internal};
+use heapwright_sites::{Frame, callers};
 use heapwright_trace::{Reader, SiteId};
 use serde::Serialize;
 
@@ -84,8 +84,7 @@ pub fn most_important(trace: &Reader<'_>, census: &Census) -> Option<(Sites, Sit
 /// to its end, which is where names stand.
 pub fn name(trace: &Reader<'_>, site: SiteId) -> String {
     let frames: Vec<Frame> = trace.site_frames(site).flat_map(|text| Frame::of(text, trace.frame_name(text))).collect();
-    let callers = frames.iter().position(|frame| !is_internal(frame)).unwrap_or(0);
-    let names = frames[callers..].iter().take(FRAMES).map(|frame| shortened(&frame.to_string(), LONGEST));
+    let names = callers(&frames).iter().take(FRAMES).map(|frame| shortened(&frame.to_string(), LONGEST));
     names.collect::<Vec<_>>().join(" ← ")
 }
 

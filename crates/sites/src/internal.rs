@@ -139,6 +139,24 @@ const JEMALLOC: [&str; 18] = [
     "tcache",
 ];
 
+/// How the names begin of the functions by which Rust calls a program's global allocator.
+const RUST_ALLOCATION: [&str; 4] = ["__rust_alloc", "__rust_realloc", "__rustc::__rust_", "__rg_"];
+
+/// Returns the frames of a stack, the innermost first, without the innermost ones that say only that memory was requested;
+/// all if there are no others.
+pub fn callers(stack: &[Frame]) -> &[Frame] {
+    let behind = stack.iter().rposition(is_allocation).map_or(0, |at| at + 1);
+    let caller = stack[behind..].iter().position(|frame| !is_internal(frame)).map_or(0, |at| behind + at);
+    &stack[caller..]
+}
+
+/// Returns whether a function is one by which a language requests memory, and which programs replace by their own:
+/// whatever it calls belongs to an allocator, also where that is the program's.
+pub fn is_allocation(frame: &Frame) -> bool {
+    let function = &frame.function;
+    function.contains("operator new") || RUST_ALLOCATION.iter().any(|name| function.starts_with(name))
+}
+
 /// Returns whether a function belongs to an allocator or to a standard library.
 pub fn is_internal(frame: &Frame) -> bool {
     match frame.is_nameless_address() {

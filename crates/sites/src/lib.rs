@@ -38,7 +38,7 @@ use heapwright_show::{terminal, usage};
 pub use self::analysis::{Analysis, Json, Query};
 pub use self::arguments::{Arguments, EXAMPLES};
 pub use self::frame::Frame;
-pub use self::internal::is_internal;
+pub use self::internal::callers;
 pub use self::ledger::{Key, Ledger, Moment, Split};
 pub use self::live::Live;
 pub use self::rows::{Group, JsonAmount, JsonRow, Row};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use heapwright_trace::{Reader, SiteId};
 
 use crate::frame::Frame;
-use crate::internal::is_internal;
+use crate::internal::{is_allocation, is_internal};
 use crate::labels;
 
 /// Which frames a stack keeps.
@@ -95,6 +95,8 @@ const LOOPS: [&str; 2] = ["_PyEval_EvalFrame", "_TAIL_CALL_"];
 /// What a frame is in a stack.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
+    /// A function by which a language requests memory.
+    Allocation,
     /// A function of an allocator or a standard library.
     Internal,
     /// A function of the Python interpreter.
@@ -108,6 +110,7 @@ impl Kind {
     fn of(frame: &Frame) -> Kind {
         match frame {
             _ if frame.is_python() => Kind::Python,
+            _ if is_allocation(frame) => Kind::Allocation,
             _ if is_internal(frame) => Kind::Internal,
             _ if frame.is_interpreter() => Kind::Interpreter,
             _ => Kind::Other,
@@ -171,12 +174,14 @@ impl Frames {
         if kept == Kept::Callers {
             let is_python = stack.iter().any(|&number| self.kind(number) == Kind::Python);
             let is_caller = |&number: &u32| match self.kind(number) {
-                Kind::Internal => false,
+                Kind::Allocation | Kind::Internal => false,
                 Kind::Interpreter => !is_python,
                 Kind::Python | Kind::Other => true,
             };
-            let callers = stack.iter().position(is_caller).unwrap_or(0);
-            stack.drain(..callers);
+            let allocation = stack.iter().rposition(|&number| self.kind(number) == Kind::Allocation);
+            let behind = allocation.map_or(0, |at| at + 1);
+            let caller = stack[behind..].iter().position(is_caller).map_or(0, |at| behind + at);
+            stack.drain(..caller);
         }
         stack
     }
