@@ -284,7 +284,10 @@ fn what_an_allocator_of_the_program_requests_belongs_to_its_callers() {
     let expected = ["my::count(unsigned long) n.cpp:3", "my::load load.rs:3", "my::parse(int) p.cpp:8"];
     assert_eq!(names(&["sites"], &[&trace]), expected);
     let page = String::from_utf8(run(&["report", "--no-real", "-p", "first", "-o", "-"], &[&trace]).stdout).unwrap();
-    assert!(page.contains("my::parse(int) p.cpp:8") && !page.contains(" ← my::parse"), "sites begin with their callers");
+    assert!(
+        page.contains("my::parse(int) p.cpp:8") && !page.contains(" ← my::parse"),
+        "sites begin with their callers"
+    );
 }
 
 #[test]
