@@ -291,6 +291,29 @@ fn what_an_allocator_of_the_program_requests_belongs_to_its_callers() {
 }
 
 #[test]
+fn what_an_extension_requests_belongs_to_the_python_function_that_called_it() {
+    let folder = TempDir::new().unwrap();
+    let trace = folder.path().join("t.hwt");
+    let frames = [
+        ("_multi.cpython-311.so+0x1", "default_malloc"),
+        ("_multi.cpython-311.so+0x2", "array_zeros"),
+        ("python3.11+0x3", "_PyEval_EvalFrameDefault"),
+        ("python:/a/grid.py:make:6", "make grid.py:6"),
+        ("python:/a/grid.py:<module>:9", "<module> grid.py:9"),
+    ];
+    trace_of(&trace, &About::default(), &[(&frames, 10)]);
+    assert_eq!(names(&["sites"], &[&trace]), ["make grid.py:6"]);
+    assert_eq!(names(&["sites", "--group", "line"], &[&trace]), ["make grid.py:6"]);
+    assert_eq!(names(&["sites", "--group", "file"], &[&trace]), ["grid.py"]);
+    assert_eq!(names(&["sites", "--group", "module"], &[&trace]), ["_multi.cpython-311.so"]);
+    assert_eq!(names(&["sites", "--all-frames"], &[&trace]), ["default_malloc (_multi.cpython-311.so)"]);
+    let stack = json(&["sites"], &[&trace])["results"][0]["stack"].take();
+    assert_eq!(stack.as_array().unwrap().len(), 4, "{stack}");
+    let folded = String::from_utf8(run(&["sites", "--folded"], &[&trace]).stdout).unwrap();
+    assert_eq!(folded, "<module>;make;array_zeros;default_malloc 1000\n");
+}
+
+#[test]
 fn a_recording_that_ended_early_is_called_incomplete() {
     let folder = TempDir::new().unwrap();
     let frames: [&[(&str, &str)]; 1] = [&[("p+0x1", "work p.c:3")]];

@@ -57,13 +57,16 @@ impl Group {
 
     /// Returns what the blocks of a site, and of a thread or size, have in common with others.
     fn name_of(self, site: Option<SiteId>, part: u64, stacks: &Stacks) -> Name {
-        let innermost = || stacks.innermost(site);
+        let naming = || stacks.naming(site);
         match self {
-            Group::Function => Name::Frame(innermost().whole_function()),
-            Group::Line => Name::Frame(innermost().clone()),
+            Group::Function => Name::Frame(naming().whole_function()),
+            Group::Line => Name::Frame(naming().clone()),
             Group::Stack => Name::Stack(stacks.numbers(site).into()),
-            Group::File => Name::Frame(innermost().without_function()),
-            Group::Module => Name::Text(innermost().module.clone().unwrap_or_else(|| "(unknown)".to_owned())),
+            Group::File => Name::Frame(naming().without_function()),
+            Group::Module => {
+                let module = &stacks.innermost(site).module;
+                Name::Text(module.clone().unwrap_or_else(|| "(unknown)".to_owned()))
+            }
             Group::Thread | Group::Size => Name::Number(part),
         }
     }
@@ -71,9 +74,9 @@ impl Group {
     /// Returns the frames that a site adds to what its row is named by.
     fn frames_of(self, site: Option<SiteId>, stacks: &Stacks) -> Vec<Frame> {
         match self {
-            Group::Function | Group::Line => vec![stacks.innermost(site).clone()],
+            Group::Function | Group::Line => vec![stacks.naming(site).clone()],
             Group::Stack => stacks.frames(site).cloned().collect(),
-            Group::File => vec![stacks.innermost(site).without_function()],
+            Group::File => vec![stacks.naming(site).without_function()],
             Group::Module | Group::Thread | Group::Size => Vec::new(),
         }
     }

@@ -26,6 +26,7 @@ pub struct Stacks {
     frames: Vec<Frame>,
     stacks: Vec<Vec<u32>>,
     unknown: [u32; 1],
+    kept: Kept,
 }
 
 impl Stacks {
@@ -34,7 +35,7 @@ impl Stacks {
         let mut frames = Frames::default();
         let unknown = [frames.number(Frame { function: UNKNOWN.to_owned(), ..Frame::default() })];
         let stacks = trace.all_sites().map(|site| frames.stack(trace, site, kept)).collect();
-        Stacks { frames: frames.all, stacks, unknown }
+        Stacks { frames: frames.all, stacks, unknown, kept }
     }
 
     /// Returns the numbers of a site's frames, the innermost first; never empty.
@@ -51,6 +52,13 @@ impl Stacks {
     /// Returns the innermost frame of a site.
     pub fn innermost(&self, site: Option<SiteId>) -> &Frame {
         self.frame(self.numbers(site)[0])
+    }
+
+    /// Returns the frame by which a site is named: the innermost of the program's own functions. Where those are Python's,
+    /// what extensions do for them (an array of NumPy's, say) is theirs.
+    pub fn naming(&self, site: Option<SiteId>) -> &Frame {
+        let of_python = self.frames(site).find(|frame| self.kept == Kept::Callers && frame.is_python());
+        of_python.unwrap_or_else(|| self.innermost(site))
     }
 
     /// Returns the name of the function of each frame, by its number. Functions of one name in several files have the
