@@ -7,14 +7,22 @@ use std::path::Path;
 /// Names that messages and tables show.
 pub trait Shown {
     /// Returns the name as text in which a replacement character (U+FFFD) stands for each control character, newlines
-    /// and tabs among them, and for what is no UTF-8.
+    /// and tabs among them, for each character that changes the direction of what follows, and for what is no UTF-8.
     fn shown(&self) -> Cow<'_, str>;
 }
 
 impl Shown for str {
     fn shown(&self) -> Cow<'_, str> {
-        if self.contains(char::is_control) { self.replace(char::is_control, "\u{fffd}").into() } else { self.into() }
+        if self.contains(acts) { self.replace(acts, "\u{fffd}").into() } else { self.into() }
     }
+}
+
+/// Whether a character does something instead of being shown: Unicode's controls, separators of lines, and formatting of
+/// bidirectional text (UAX 9), which would show a row in another order.
+fn acts(character: char) -> bool {
+    let is_of_direction =
+        matches!(character, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    character.is_control() || is_of_direction
 }
 
 impl Shown for OsStr {
@@ -39,7 +47,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_are_replaced_and_nothing_else() {
+    fn what_acts_is_replaced_and_nothing_else() {
+        assert_eq!("a\u{202e}b\u{2066}c\u{2028}\u{200f}".shown(), "a\u{fffd}b\u{fffd}c\u{fffd}\u{fffd}");
         assert_eq!("a|b\nc\td\u{1b}[0m\u{85}".shown(), "a|b\u{fffd}c\u{fffd}d\u{fffd}[0m\u{fffd}");
         assert!(matches!(Path::new("ä/b c").shown(), Cow::Borrowed("ä/b c")));
         assert_eq!(OsStr::from_bytes(b"\xff\r").shown(), "\u{fffd}\u{fffd}");
