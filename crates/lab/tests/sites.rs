@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::{compiled, heapwright};
+use common::{compiled, heapwright, python};
 use heapwright_trace::{About, Kind, Writer};
-use seeded::programs::{CHURN, LEAK, Language, PEAK, program, python};
+use seeded::programs::{CHURN, LEAK, Language, PEAK, program};
 use serde_json::Value;
 
 /// Records a program with the stacks of all requests.

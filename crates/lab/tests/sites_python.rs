@@ -4,21 +4,20 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 
-use common::heapwright;
+use common::{heapwright, python};
 use serde_json::Value;
 
 /// Returns what a program's functions hold at the peak, in bytes, by `function file`; `None` without Python.
 fn held_by_function(folder: &Path, program: &str) -> Option<BTreeMap<String, u64>> {
-    if Command::new("python3").arg("--version").output().is_err() {
-        eprintln!("skipped: python3 is not installed");
+    let Some(python) = python() else {
+        eprintln!("skipped: python3 is none of 3.11 to 3.14");
         return None;
-    }
+    };
     let file = folder.join("program.py");
     std::fs::write(&file, program).unwrap();
     let mut command = heapwright();
-    command.args(["sites", "--python", "--every=1", "--limit=0", "--json", "--", "python3", "-s"]).arg(file);
+    command.args(["sites", "--python", "--every=1", "--limit=0", "--json", "--", &python, "-s"]).arg(file);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -71,3 +71,12 @@ pub fn put_on_terminal(command: &mut Command) -> File {
     }
     terminal
 }
+
+/// Returns the interpreter that `python3` is, if its frames can be recorded.
+#[allow(dead_code, reason = "each test file is a program of its own, and not all of them need this")]
+pub fn python() -> Option<String> {
+    let text = "import sys; print(sys.executable if (3, 11) <= sys.version_info < (3, 15) else '')";
+    let output = Command::new("python3").args(["-c", text]).output().ok()?;
+    let path = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (!path.is_empty()).then_some(path)
+}

@@ -7,6 +7,8 @@ use std::process::Command;
 
 use heapwright_testkit::library::place_program;
 
+use crate::common::python;
+
 /// The function that leaks.
 pub const LEAK: &str = "work_137";
 /// The function that holds most memory at the peak.
@@ -45,14 +47,6 @@ pub fn program(folder: &Path, language: Language) -> PathBuf {
     let status = Command::new(compiler[0]).args(&compiler[1..]).arg("-o").arg(&program).arg(&code).status().unwrap();
     assert!(status.success(), "{} failed", compiler[0]);
     program
-}
-
-/// Returns the interpreter that `python3` is, if its frames can be recorded.
-pub fn python() -> Option<String> {
-    let text = "import sys; print(sys.executable if (3, 11) <= sys.version_info < (3, 15) else '')";
-    let output = Command::new("python3").args(["-c", text]).output().ok()?;
-    let path = String::from_utf8(output.stdout).ok()?.trim().to_owned();
-    (!path.is_empty()).then_some(path)
 }
 
 /// Writes a program in Python.
