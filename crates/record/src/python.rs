@@ -315,7 +315,7 @@ unsafe fn characters_of(layout: &Layout, string: usize) -> usize {
     /// CPython's hash of a string that was not asked for.
     const UNKNOWN: usize = usize::MAX;
     /// The most bytes of each end.
-    const END: usize = 64;
+    const END: usize = 16;
     // SAFETY: the string lives, and so do its characters.
     unsafe {
         let hash = word(string + HASH);
@@ -325,11 +325,11 @@ unsafe fn characters_of(layout: &Layout, string: usize) -> usize {
         let Some(Characters { at, length, kind }) = Characters::of(layout, string) else { return UNKNOWN };
         let bytes = core::slice::from_raw_parts(core::ptr::with_exposed_provenance::<u8>(at), length * kind);
         let ends = [&bytes[..bytes.len().min(END)], &bytes[bytes.len().saturating_sub(END)..]];
-        let words = ends.into_iter().flat_map(|end| end.chunks(size_of::<usize>()));
-        words.fold(length, |hash, chunk| {
-            let mut word = [0; size_of::<usize>()];
-            word[..chunk.len()].copy_from_slice(chunk);
-            (hash.rotate_left(23) ^ usize::from_le_bytes(word)).wrapping_mul(GOLDEN_RATIO as usize)
+        let mix = |hash: usize, word: usize| (hash.rotate_left(23) ^ word).wrapping_mul(GOLDEN_RATIO as usize);
+        ends.into_iter().fold(length, |hash, end| {
+            let (words, rest) = end.as_chunks();
+            let hash = words.iter().fold(hash, |hash, word| mix(hash, usize::from_le_bytes(*word)));
+            rest.iter().fold(hash, |hash, &byte| mix(hash, byte.into()))
         })
     }
 }
