@@ -199,7 +199,7 @@ fn containers_of_local_types_belong_to_the_functions_that_use_them() {
         let rows = calls_of(&program);
         // A vector grows by doubling.
         for (function, calls) in
-            [("in_file()", 7), ("in_static", 3), ("in_function()", 11), ("in_lambda(int)", 5), ("in_object(int)", 6)]
+            [("in_file()", 7), ("in_static()", 3), ("in_function()", 11), ("in_lambda(int)", 5), ("in_object(int)", 6)]
         {
             let of_function = rows.iter().filter(|(name, _)| name.starts_with(&format!("{function} l.cpp")));
             assert_eq!(of_function.map(|(_, calls)| calls).sum::<u64>(), calls, "{options:?} {function}: {rows:#?}");
@@ -311,6 +311,26 @@ fn what_an_extension_requests_belongs_to_the_python_function_that_called_it() {
     assert_eq!(stack.as_array().unwrap().len(), 4, "{stack}");
     let folded = String::from_utf8(run(&["sites", "--folded"], &[&trace]).stdout).unwrap();
     assert_eq!(folded, "<module>;make;array_zeros;default_malloc 1000\n");
+}
+
+#[test]
+fn what_the_sites_of_a_trace_lack_is_said() {
+    let folder = TempDir::new().unwrap();
+    let (trace, none) = (folder.path().join("t.hwt"), folder.path().join("none.hwt"));
+    let mut about = About::default();
+    about.set("sites", "of one request in 16: each chosen independently with this probability");
+    about.set("sites-lacking", "of 9 requests, 3 lead nowhere. And more");
+    let frames: [&[(&str, &str)]; 1] = [&[("p+0x1", "work p.c:3")]];
+    trace_of(&trace, &about, &[(frames[0], 10)]);
+    assert!(
+        String::from_utf8(run(&["sites"], &[&trace]).stdout)
+            .unwrap()
+            .contains("\nof 9 requests, 3 lead nowhere. And more.\n")
+    );
+    assert_eq!(json(&["sites"], &[&trace])["trace"]["sites_lacking"], "of 9 requests, 3 lead nowhere. And more");
+    trace_of(&none, &about, &[]);
+    let refused = String::from_utf8(heapwright().arg("sites").arg(&none).output().unwrap().stderr).unwrap();
+    assert!(refused.ends_with("none.hwt has no call sites: of 9 requests, 3 lead nowhere. And more\n"), "{refused}");
 }
 
 #[test]

@@ -220,10 +220,14 @@ mod tests {
         // The quick source lags behind by some pages per processor.
         for (resident, least) in [(Resident::open(), 32 << 20), (Resident::open_quick(), 30 << 20)] {
             let resident = resident.unwrap();
-            let before = resident.bytes().unwrap();
-            let held = Lazy::<u8>::committed(32 << 20).unwrap();
-            let after = resident.bytes().unwrap();
-            assert!(after - before >= least && after - before < 48 << 20, "{before} {after} {}", held.len());
+            let seen = || {
+                let before = resident.bytes().unwrap();
+                let _held = Lazy::<u8>::committed(32 << 20).unwrap();
+                resident.bytes().unwrap().saturating_sub(before)
+            };
+            // Other tests of this process allocate and free meanwhile, so that some attempts may fail.
+            let attempts: Vec<u64> = (0..20).map(|_| seen()).collect();
+            assert!(attempts.iter().any(|seen| (least..48 << 20).contains(seen)), "{attempts:?}");
         }
     }
 

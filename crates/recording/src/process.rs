@@ -153,7 +153,10 @@ impl Process {
                 return Err(error.into());
             }
         };
-        let outcome = read_to_the_end(source, &mut translation, stop).and_then(|ending| {
+        let ending = read_to_the_end(source, &mut translation, stop);
+        recorded.sampled = translation.sampled();
+        recorded.stackless = if every.is_some() { source.header().stackless() } else { 0 };
+        let outcome = ending.and_then(|ending| {
             recorded.ran_another = ending == Ending::Replaced;
             recorded.outlived = ending == Ending::Stopped;
             recorded.limit = self.max_size.filter(|_| ending == Ending::Limit);
@@ -163,17 +166,16 @@ impl Process {
             totals::sample_last(source, &mut translation)?;
             recorded.totals = totals::totals(source, &translation);
             recorded.share_of_calls = totals::share_of_calls(source, translation.figures().events(), &recorded.totals);
-            if let Some(shortened) = translation.sampled().and_then(sampling::of_shortened) {
-                translation.annotate(sampling::SHORTENED, &shortened)?;
+            let lacking = summary::lacking("the program", recorded.sampled.unwrap_or_default(), recorded.stackless);
+            if !lacking.is_empty() {
+                translation.annotate(sampling::LACKING, &lacking.join(". "))?;
             }
             recorded.totals.texts().try_for_each(|(name, text)| translation.annotate(name, &text))?;
             Ok(translation.write_end()?)
         });
         recorded.figures = translation.figures().clone();
-        recorded.sampled = translation.sampled();
         recorded.cut_map = translation.cut_map().map(|(path, length)| (path.to_owned(), length));
         recorded.misses_operators = source.header().misses_operators();
-        recorded.stackless = if every.is_some() { source.header().stackless() } else { 0 };
         if outcome.is_err() {
             // A part of a frame may be behind it, if the disk is full. Without any event the file is of no use.
             file.set_len(if translation.events_written() == 0 { 0 } else { translation.written() })?;

@@ -2,10 +2,8 @@
 
 use std::num::NonZero;
 
-use heapwright_show::number;
 use heapwright_stream::ALWAYS_SAMPLED_FROM;
 use heapwright_trace::About;
-use heapwright_translation::Sampled;
 
 /// The name of the text.
 pub(crate) const NAME: &str = "sites";
@@ -13,8 +11,8 @@ pub(crate) const NAME: &str = "sites";
 /// The name of the text of a trace that has only requests within marked blocks.
 pub const MARKED: &str = "marked";
 
-/// The name of the text of a trace some of whose sites have only a part of their stacks.
-pub const SHORTENED: &str = "shortened-sites";
+/// The name of the text of a trace that tells what its call sites lack.
+pub const LACKING: &str = "sites-lacking";
 
 /// How the text of a sampled trace begins, and what stands in front of the length from which on all are recorded.
 const ONE_IN: &str = "of one request in ";
@@ -74,15 +72,6 @@ fn leading_number(text: &str) -> Option<u64> {
     text.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Describes the sites that have only a part of their stacks, if there are any.
-pub(crate) fn of_shortened(sampled: Sampled) -> Option<String> {
-    let Sampled { sites, shortened, .. } = sampled;
-    let of_all = format!("{} of {}", number::grouped(shortened), number::counted(sites, "call site"));
-    let why = "because a trace has no room for more whole ones";
-    let next = "stacks of fewer requests (`record --sites=N`, `sites --every N`) take less";
-    (shortened > 0).then(|| format!("{of_all} have their innermost functions only, {why}; {next}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,16 +100,5 @@ mod tests {
         assert_eq!((now.weight(65_535), now.weight(65_536)), (16, 1));
         let earlier = read("of one request in 16: each chosen independently with this probability");
         assert_eq!((earlier.weight(1), earlier.weight(u64::MAX - 1)), (16, 16));
-    }
-
-    #[test]
-    fn only_sites_that_are_shortened_are_described() {
-        let sampled = Sampled { sites: 2000, ..Sampled::default() };
-        assert_eq!(of_shortened(sampled), None);
-        let described = of_shortened(Sampled { shortened: 1234, ..sampled }).unwrap();
-        assert!(
-            described.starts_with("1,234 of 2,000 call sites have their innermost functions only, "),
-            "{described}"
-        );
     }
 }

@@ -13,7 +13,6 @@ use heapwright_trace::{Event, Reader, WriteError};
 
 use super::program::Recording;
 use super::recorded::Recorded;
-use super::sampling;
 use heapwright_show::table::Table;
 use heapwright_show::{eprintln, number};
 use heapwright_translation::Sampled;
@@ -195,19 +194,11 @@ fn remarks(one: &Recorded) -> Vec<String> {
             "{who} freed {count} blocks by other means; its trace frees them when their place is used again"
         ));
     }
-    remarks.extend(one.sampled.and_then(|sampled| of_sites(&who, sampled)));
-    remarks.extend(one.sampled.and_then(sampling::of_shortened).map(|shortened| format!("{who}: {shortened}")));
+    remarks.extend(lacking(&who, one.sampled.unwrap_or_default(), one.stackless));
     if one.is_hidden {
         remarks.push(format!(
             "{who} is in a namespace of process numbers that is not seen from here: of its memory, and of libraries \
              that it loaded late, only what it noted itself is known"
-        ));
-    }
-    if one.stackless > 0 {
-        let count = number::counted(one.stackless, "request");
-        remarks.push(format!(
-            "{count} of {who} could not be chosen for their sites: more than 1,024 threads requested memory, \
-             or a handler of a signal did"
         ));
     }
     if figures.failed > 0 {
@@ -248,18 +239,36 @@ impl Held {
     }
 }
 
-/// Describes the call sites that are missing.
-fn of_sites(who: &str, sampled: Sampled) -> Option<String> {
-    let Sampled { requests, unclear, left_out, .. } = sampled;
-    let missing = match (unclear, left_out) {
-        (0, 0) => return None,
-        (unclear, 0) => format!("{} have a stack that leads nowhere", number::grouped(unclear)),
-        (unclear, left_out) => {
-            let (unclear, left_out) = (number::grouped(unclear), number::grouped(left_out));
-            format!("{unclear} have a stack that leads nowhere, {left_out} a site for which the trace has no room")
-        }
+/// Describes what the call sites of a process lack, a sentence without its full stop for each defect.
+pub(crate) fn lacking(who: &str, sampled: Sampled, stackless: u64) -> Vec<String> {
+    let Sampled { requests, sites, unclear, shortened, left_out } = sampled;
+    let mut lacking = Vec::new();
+    let chosen = |what: String| {
+        format!("of {} requests of {who} that were chosen for their sites, {what}", number::grouped(requests))
     };
-    Some(format!("of {} requests of {who} that were chosen for their sites, {missing}", number::grouped(requests)))
+    let unclear_and =
+        |rest: &str| chosen(format!("{} have a stack that leads nowhere{rest}", number::grouped(unclear)));
+    if left_out > 0 {
+        lacking.push(unclear_and(&format!(", {} a site for which the trace has no room", number::grouped(left_out))));
+    } else if unclear > 0 {
+        lacking.push(unclear_and(""));
+    }
+    if shortened > 0 {
+        lacking.push(format!(
+            "{} of {} of {who} have their innermost functions only, because a trace has no room for more whole ones; \
+             stacks of fewer requests (`record --sites=N`, `sites --every N`) take less",
+            number::grouped(shortened),
+            number::counted(sites, "call site"),
+        ));
+    }
+    if stackless > 0 {
+        lacking.push(format!(
+            "{} of {who} could not be chosen for their sites: more than 1,024 threads requested memory, or a handler \
+             of a signal did",
+            number::counted(stackless, "request"),
+        ));
+    }
+    lacking
 }
 
 /// Returns why every stack of a process leads nowhere, if the system is the reason.
@@ -286,5 +295,27 @@ pub fn reason(failure: i32) -> String {
     match is_timeout(failure) {
         true => "the collector did not keep up with it for ten seconds".to_owned(),
         false => FileError::of(failure).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_call_sites_lack_is_told_and_nothing_else() {
+        let whole = Sampled { requests: 5000, sites: 2000, ..Sampled::default() };
+        assert_eq!(lacking("p", whole, 0), Vec::<String>::new());
+        let first = |sampled, stackless| lacking("p", sampled, stackless).swap_remove(0);
+        let chosen = "of 5,000 requests of p that were chosen for their sites, ";
+        let unclear = Sampled { unclear: 7, ..whole };
+        assert_eq!(first(unclear, 0), format!("{chosen}7 have a stack that leads nowhere"));
+        let left_out = Sampled { left_out: 9, ..unclear };
+        let and = "7 have a stack that leads nowhere, 9 a site for which the trace has no room";
+        assert_eq!(first(left_out, 0), format!("{chosen}{and}"));
+        let shortened = first(Sampled { shortened: 1234, ..whole }, 0);
+        assert!(shortened.starts_with("1,234 of 2,000 call sites of p have their innermost functions only, "));
+        assert!(first(whole, 1).starts_with("1 request of p could not be chosen for their sites: "));
+        assert_eq!(lacking("p", Sampled { shortened: 1, ..left_out }, 1).len(), 3);
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use heapwright_recording::sampling::{MARKED, SHORTENED, Sampling};
+use heapwright_recording::sampling::{LACKING, MARKED, Sampling};
 use heapwright_simulate::choice::open;
 use heapwright_trace::import::{IMPORTED_FROM, SNAPSHOT};
 use heapwright_trace::{About, SiteId};
@@ -39,8 +39,8 @@ pub struct Analysis {
     pub stacks: Stacks,
     /// Whether the trace is a snapshot: the live blocks of one moment, without what was freed before.
     pub is_snapshot: bool,
-    /// That some sites have only a part of their stacks, if so.
-    pub shortened: Option<String>,
+    /// What the call sites lack, in sentences without the last full stop, if they lack something.
+    pub lacking: Option<String>,
     /// What is wrong with the trace: why it was read in part only, or what follows its end.
     pub damage: Option<String>,
     /// Whether it was read to its end.
@@ -59,6 +59,9 @@ fn without_sites(path: &Path, about: &About, damage: Option<String>) -> String {
     }
     if let Some(format) = about.get(IMPORTED_FROM) {
         return format!("{} was imported from {format}, and its source tells no call sites", path.shown());
+    }
+    if let Some(lacking) = about.get(LACKING) {
+        return format!("{} has no call sites: {lacking}", path.shown());
     }
     let every = Sampling::of(about).every;
     if every == 1 && Sampling::is_told(about) {
@@ -97,7 +100,7 @@ impl Analysis {
             file: path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
             stacks: Stacks::of(&trace, query.kept),
             is_snapshot: trace.about().get(SNAPSHOT).is_some(),
-            shortened: trace.about().get(SHORTENED).map(str::to_owned),
+            lacking: trace.about().get(LACKING).map(str::to_owned),
             damage: trace.damage().map(ToString::to_string),
             is_whole: trace.is_finished(),
             incomplete: trace.about().incomplete().map(str::to_owned),
@@ -149,7 +152,7 @@ impl Analysis {
                 file: &self.file,
                 damage: self.damage.as_deref(),
                 incomplete: self.incomplete.as_deref(),
-                shortened_sites: self.shortened.as_deref(),
+                sites_lacking: self.lacking.as_deref(),
                 events: self.ledger.events,
                 sampled_one_in: self.ledger.sampling.every,
             },
@@ -169,7 +172,7 @@ struct JsonTrace<'a> {
     file: &'a str,
     damage: Option<&'a str>,
     incomplete: Option<&'a str>,
-    shortened_sites: Option<&'a str>,
+    sites_lacking: Option<&'a str>,
     events: u64,
     sampled_one_in: u64,
 }

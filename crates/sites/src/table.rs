@@ -127,7 +127,7 @@ fn notes(analysis: &Analysis, rows: &[Row], all: usize) -> Vec<String> {
         let without = counted(analysis.ledger.requests - analysis.ledger.with_site, "request");
         notes.push(format!("Without a stack: {without}."));
     }
-    notes.extend(analysis.shortened.iter().map(|shortened| format!("{shortened}.")));
+    notes.extend(analysis.lacking.iter().map(|lacking| format!("{lacking}.")));
     if analysis.is_snapshot {
         notes.push(SNAPSHOT.to_owned());
     } else if analysis.ledger.total.live.blocks > 0 {

@@ -187,10 +187,11 @@ fn by_debug_information(loader: &Loader, address: u64) -> Option<String> {
         }
     }
     // The symbol names the outermost function.
-    if let Some(function) = functions.last_mut().filter(|function| function.is_partial)
-        && let Some(symbol) = by_symbol(loader, address)
+    if let Some(function) = functions.last_mut()
+        && let Some(part) = &function.part
+        && let Some(whole) = whole_by_symbol(loader, address, part)
     {
-        function.name = symbol;
+        function.name = whole;
     }
     let texts: Vec<String> = functions.iter().map(ToString::to_string).collect();
     (!texts.is_empty()).then(|| texts.join(" in "))
@@ -199,9 +200,9 @@ fn by_debug_information(loader: &Loader, address: u64) -> Option<String> {
 /// A function of an instruction, as in `function file.c:10`.
 struct Function {
     name: String,
-    /// Whether the whole name has more. GCC's debug information has only the last part of the names of lambdas, and of
-    /// functions of which a template argument is local to a function or a file.
-    is_partial: bool,
+    /// The last part of the name, where debug information may have no more: GCC's of functions that are local to a file
+    /// or have such a template argument, and of lambdas; clang's and Rust's that is only for lines.
+    part: Option<String>,
     /// The source file without folders, and the line.
     place: Option<String>,
 }
@@ -218,15 +219,20 @@ impl Function {
             Some(line) => format!("{file}:{line}"),
             None => file,
         });
-        // The namespace is known by the file.
-        let is_partial_of_std = !raw.starts_with("_Z") && path.is_some_and(is_of_std);
         let name = demangled(&raw);
-        let name = if is_partial_of_std { format!("std::{name}") } else { name };
-        Some(Function { name, is_partial: is_partial_of_std || raw == "operator()", place })
+        let is_of_c = path.is_some_and(|path| path.ends_with(".c"));
+        if is_mangled(&raw) || is_of_c {
+            return Some(Function { name, part: None, place });
+        }
+        let name = match path.and_then(namespace_of) {
+            Some(library) => format!("{library}::{name}"),
+            None => name,
+        };
+        Some(Function { name, part: Some(raw.into_owned()), place })
     }
 
     fn of_symbol(name: String) -> Function {
-        Function { name, is_partial: false, place: None }
+        Function { name, part: None, place: None }
     }
 }
 
@@ -235,6 +241,20 @@ impl fmt::Display for Function {
         out.write_str(&self.name)?;
         self.place.as_ref().map_or(Ok(()), |place| write!(out, " {place}"))
     }
+}
+
+/// Whether a name is one of C++ or Rust with all its parts.
+fn is_mangled(name: &str) -> bool {
+    name.starts_with("_Z") || name.starts_with("_R")
+}
+
+/// Returns the namespace or crate of the functions of a source file of a standard library.
+fn namespace_of(path: &str) -> Option<&'static str> {
+    if is_of_std(path) {
+        return Some("std");
+    }
+    let (_, behind) = path.split_once("/rustc/").or_else(|| path.split_once("/rustlib/src/rust/"))?;
+    ["alloc", "core", "std"].into_iter().find(|library| behind.contains(&format!("library/{library}/src/")))
 }
 
 /// Returns whether a source file is one of a standard library of C++, as in `/usr/include/c++/12/bits/stl_vector.h`,
@@ -249,6 +269,20 @@ fn is_of_std(path: &str) -> bool {
 fn by_symbol(loader: &Loader, address: u64) -> Option<String> {
     let symbol = loader.find_symbol_info(address)?;
     Some(demangled(symbol.name()))
+}
+
+/// Returns the whole name of a function of which debug information has a part, if the symbol there has it.
+fn whole_by_symbol(loader: &Loader, address: u64, part: &str) -> Option<String> {
+    /// What compilers append to the names of parts and copies of a function.
+    const COPIES: [&str; 6] = [".cold", ".constprop.", ".isra.", ".part.", ".lto_priv.", ".llvm."];
+    let symbol = loader.find_symbol_info(address)?;
+    let name = COPIES.iter().fold(symbol.name(), |name, copy| name.split(copy).next().unwrap_or(name));
+    if name == part {
+        return Some(name.to_owned());
+    }
+    let whole = is_mangled(name).then(|| demangled(name))?;
+    let own = part.split('<').next().filter(|own| !own.is_empty()).unwrap_or(part);
+    whole.contains(own).then_some(whole)
 }
 
 /// Returns readers of the file's debug information and of its symbols.
@@ -415,6 +449,50 @@ mod tests {
             assert!(name.contains("std::grow<(anonymous namespace)::Item>"), "{name}");
         }
         assert!(names.iter().any(|name| name == "real grow.h:9"), "{names:?}");
+    }
+
+    #[test]
+    fn functions_that_are_local_to_a_file_have_their_whole_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, library) = (folder.path().join("l.cpp"), folder.path().join("l.so"));
+        let text = "volatile int sink; extern \"C\" void real();\n\
+            namespace { struct B { void go(); }; }\nvoid B::go() { sink--; }\n\
+            extern \"C\" __attribute__((flatten)) void real() { sink++; B().go(); }\n\
+            namespace A { static __attribute__((noinline, used)) void go() { sink++; } }\n";
+        fs::write(&source, text).unwrap();
+        if !build("c++", &source, &library) {
+            eprintln!("skipped: no compiler of C++");
+            return;
+        }
+        let library: Arc<Path> = library.into();
+        let is_go = |elf: &Elf<'_>| {
+            let symbols = elf.symbols();
+            let go = symbols.into_iter().find(|symbol| symbol.name().is_ok_and(|name| name.contains("1AL2goEv")));
+            go.map(|symbol| symbol.address())
+        };
+        let address = ask(&library, is_go).unwrap();
+        let place = Place { path: library.clone(), version: Version::of(&library), address };
+        let names = Names::default();
+        let found = Places::from_iter([("go".into(), place)]);
+        assert_eq!(names.of(&found), [("go", "A::go() l.cpp:5".to_owned())]);
+        // What a symbol does not have is not replaced.
+        let real: Vec<String> = names.of(&places_in(&library)).into_iter().map(|(_, name)| name).collect();
+        assert!(real.iter().all(|name| name.ends_with("real l.cpp:4")), "{real:?}");
+    }
+
+    #[test]
+    fn files_of_the_standard_library_of_rust_are_told_by_their_folders() {
+        let sources = "/home/me/.rustup/toolchains/stable/lib/rustlib/src/rust";
+        for (path, expected) in [
+            ("/rustc/59807616e1fa/library/alloc/src/raw_vec/mod.rs".to_owned(), Some("alloc")),
+            ("/rustc/59807616e1fa/library/core/src/ops/function.rs".to_owned(), Some("core")),
+            (format!("{sources}/library/std/src/rt.rs"), Some("std")),
+            ("/home/me/library/alloc/src/mine.rs".to_owned(), None),
+            ("/rustc/59807616e1fa/compiler/x.rs".to_owned(), None),
+            ("src/main.rs".to_owned(), None),
+        ] {
+            assert_eq!(namespace_of(&path), expected, "{path}");
+        }
     }
 
     #[test]
