@@ -17,8 +17,8 @@ impl Shown for str {
     }
 }
 
-/// Whether a character does something instead of being shown: Unicode's controls, separators of lines, and formatting of
-/// bidirectional text (UAX 9), which would show a row in another order.
+/// Whether a character does something instead of being shown: Unicode's controls, separators of lines, and formatting
+/// of bidirectional text (UAX 9), which would show a row in another order.
 fn acts(character: char) -> bool {
     let is_of_direction =
         matches!(character, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -164,8 +164,8 @@ struct Frame {
 }
 
 impl Frame {
-    /// Returns what tells frames apart: addresses alone do not, because the next code object is often where one was that
-    /// has been freed, and so are its strings.
+    /// Returns what tells frames apart: addresses alone do not, because the next code object is often where one was
+    /// that has been freed, and so are its strings.
     ///
     /// # Safety
     /// The code object lives.

@@ -68,7 +68,8 @@ impl Source {
 fn no_requests(program: &[OsString], options: &Options) -> anyhow::Error {
     let name = program.first().map(|name| name.shown()).unwrap_or_default();
     let place = if options.marked { "in a block that it marked" } else { "by malloc and its family" };
-    anyhow!("{name} made no request for memory {place}: give it arguments or input with which it makes some")
+    let next = "give it arguments or input with which it makes some";
+    anyhow!("{name} made no request for memory {place}, or has its own malloc: {next}")
 }
 
 /// Returns the name of a trace or a program, without folders and extension, with every byte that it has.

@@ -40,7 +40,7 @@ const C: [&str; 31] = [
 
 /// Functions of the C library whose blocks are their caller's, and those that request them inside glibc. What the
 /// library keeps for itself, as the buffers of streams, is its own.
-const C_LIBRARY: [&str; 40] = [
+const C_LIBRARY: [&str; 41] = [
     "alloc_dir",
     "argz_add",
     "argz_add_sep",
@@ -70,6 +70,7 @@ const C_LIBRARY: [&str; 40] = [
     "if_nameindex",
     "newlocale",
     "opendir",
+    "opendir_tail",
     "popen",
     "realpath",
     "realpath_stk",
@@ -83,10 +84,23 @@ const C_LIBRARY: [&str; 40] = [
     "wordexp",
 ];
 
-/// How the names of more such functions of glibc begin, also without leading underscores: streams in memory, streams,
-/// regular expressions, lists of folders.
-const C_LIBRARY_PREFIXES: [&str; 8] =
-    ["IO_mem_", "IO_wmem_", "IO_new_fopen", "IO_new_fdopen", "IO_fdopen", "IO_new_popen", "re_", "scandir"];
+/// How the names of more such functions of glibc begin, also without leading underscores: streams in memory (whose
+/// block is final when they are closed), streams, what is read by formats (`%ms`), regular expressions, lists of
+/// folders.
+const C_LIBRARY_PREFIXES: [&str; 12] = [
+    "IO_mem_",
+    "IO_wmem_",
+    "IO_str_",
+    "IO_new_fclose",
+    "IO_new_fopen",
+    "IO_new_fdopen",
+    "IO_fdopen",
+    "IO_new_popen",
+    "isoc99_",
+    "isoc23_",
+    "re_",
+    "scandir",
+];
 
 /// How the names of such functions of C++, Rust and Python begin.
 const PREFIXES: [&str; 22] = [
@@ -142,8 +156,8 @@ const JEMALLOC: [&str; 18] = [
 /// How the names begin of the functions by which Rust calls a program's global allocator.
 const RUST_ALLOCATION: [&str; 4] = ["__rust_alloc", "__rust_realloc", "__rustc::__rust_", "__rg_"];
 
-/// Returns the frames of a stack, the innermost first, without the innermost ones that say only that memory was requested;
-/// all if there are no others.
+/// Returns the frames of a stack, the innermost first, without the innermost ones that say only that memory was
+/// requested; all if there are no others.
 pub fn callers(stack: &[Frame]) -> &[Frame] {
     let behind = stack.iter().rposition(is_allocation).map_or(0, |at| at + 1);
     let caller = stack[behind..].iter().position(|frame| !is_internal(frame)).map_or(0, |at| behind + at);
@@ -325,6 +339,10 @@ mod tests {
             "__GI___getcwd",
             "_IO_mem_finish memstream.c:7",
             "__alloc_dir",
+            "opendir_tail opendir.c:63",
+            "__GI__IO_str_overflow strops.c:81",
+            "_IO_new_fclose iofclose.c:53",
+            "__GI___isoc99_sscanf",
             "__fopen_internal",
             "__vfscanf_internal",
             "__scandir64_tail",

@@ -54,8 +54,8 @@ impl Stacks {
         self.frame(self.numbers(site)[0])
     }
 
-    /// Returns the frame by which a site is named: the innermost of the program's own functions. Where those are Python's,
-    /// what extensions do for them (an array of NumPy's, say) is theirs.
+    /// Returns the frame by which a site is named: the innermost of the program's own functions. Where those are
+    /// Python's, what extensions do for them (an array of NumPy's, say) is theirs.
     pub fn naming(&self, site: Option<SiteId>) -> &Frame {
         let of_python = self.frames(site).find(|frame| self.kept == Kept::Callers && frame.is_python());
         of_python.unwrap_or_else(|| self.innermost(site))

@@ -308,8 +308,8 @@ impl<W: Write> Writer<W> {
         Ok(site)
     }
 
-    /// Returns how much of a trace's room for call sites is taken, in eighths, rounded down: what is defined while it is
-    /// scarce should be short.
+    /// Returns how much of a trace's room for call sites is taken, in eighths, rounded down: what is defined while it
+    /// is scarce should be short.
     #[must_use]
     pub fn eighths_of_sites(&self) -> usize {
         self.definitions.eighths()

@@ -74,8 +74,8 @@ const MOST_PATHLESS: usize = 1 << 16;
 pub type Look = Box<dyn FnMut(&mut dyn FnMut(&Mapping<'_>)) -> bool>;
 
 /// How many frames a site keeps, the innermost of compiled functions and of Python functions, once this many eighths of
-/// the trace's room for sites are taken. Recursion makes stacks by the hundred thousand, most of them of requests that do
-/// not matter; those that follow have names as well, which matters more than who called their callers.
+/// the trace's room for sites are taken. Recursion makes stacks by the hundred thousand, most of them of requests that
+/// do not matter; those that follow have names as well, which matters more than who called their callers.
 const SHORTER: [(usize, [usize; 2]); 3] = [(4, [12, 12]), (6, [4, 8]), (7, [1, 4])];
 
 /// The sites of a process.
@@ -558,8 +558,8 @@ mod tests {
             let is_shortened = shorten(&mut calls, compiled as usize, eighths);
             (calls, is_shortened)
         };
-        assert_eq!(left(20, 20, 3).1, false);
-        assert_eq!(left(12, 12, 5).1, false);
+        assert!(!left(20, 20, 3).1);
+        assert!(!left(12, 12, 5).1);
         assert_eq!(left(5, 9, 6), ((0..4).chain(1000..1008).collect(), true));
         assert_eq!(left(0, 9, 7), ((1000..1004).collect(), true));
         assert_eq!(left(2, 0, 8), (vec![0], true));
