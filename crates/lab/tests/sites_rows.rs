@@ -328,6 +328,10 @@ fn what_the_sites_of_a_trace_lack_is_said() {
             .contains("\nof 9 requests, 3 lead nowhere. And more.\n")
     );
     assert_eq!(json(&["sites"], &[&trace])["trace"]["sites_lacking"], "of 9 requests, 3 lead nowhere. And more");
+    let compared = String::from_utf8(run(&["diff"], &[&trace, &trace]).stdout).unwrap();
+    assert!(compared.contains("t.hwt: of 9 requests, 3 lead nowhere. And more."), "{compared}");
+    let page = String::from_utf8(run(&["report", "--no-real", "-p", "first", "-o", "-"], &[&trace]).stdout).unwrap();
+    assert!(page.contains(r#""lacking":"of 9 requests, 3 lead nowhere. And more""#), "the page says it, too");
     trace_of(&none, &about, &[]);
     let refused = String::from_utf8(heapwright().arg("sites").arg(&none).output().unwrap().stderr).unwrap();
     assert!(refused.ends_with("none.hwt has no call sites: of 9 requests, 3 lead nowhere. And more\n"), "{refused}");

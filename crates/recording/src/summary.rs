@@ -243,15 +243,16 @@ impl Held {
 pub(crate) fn lacking(who: &str, sampled: Sampled, stackless: u64) -> Vec<String> {
     let Sampled { requests, sites, unclear, shortened, left_out } = sampled;
     let mut lacking = Vec::new();
-    let chosen = |what: String| {
-        format!("of {} requests of {who} that were chosen for their sites, {what}", number::grouped(requests))
-    };
-    let unclear_and =
-        |rest: &str| chosen(format!("{} have a stack that leads nowhere{rest}", number::grouped(unclear)));
-    if left_out > 0 {
-        lacking.push(unclear_and(&format!(", {} a site for which the trace has no room", number::grouped(left_out))));
-    } else if unclear > 0 {
-        lacking.push(unclear_and(""));
+    if unclear + left_out > 0 {
+        let left_out = match left_out {
+            0 => String::new(),
+            _ => format!(", {} a site for which the trace has no room", number::grouped(left_out)),
+        };
+        lacking.push(format!(
+            "{} of {} of {who} that were chosen for their sites have a stack that leads nowhere{left_out}",
+            number::grouped(unclear),
+            number::counted(requests, "request"),
+        ));
     }
     if shortened > 0 {
         lacking.push(format!(
@@ -307,12 +308,11 @@ mod tests {
         let whole = Sampled { requests: 5000, sites: 2000, ..Sampled::default() };
         assert_eq!(lacking("p", whole, 0), Vec::<String>::new());
         let first = |sampled, stackless| lacking("p", sampled, stackless).swap_remove(0);
-        let chosen = "of 5,000 requests of p that were chosen for their sites, ";
+        let chosen = "of 5,000 requests of p that were chosen for their sites have a stack that leads nowhere";
         let unclear = Sampled { unclear: 7, ..whole };
-        assert_eq!(first(unclear, 0), format!("{chosen}7 have a stack that leads nowhere"));
+        assert_eq!(first(unclear, 0), format!("7 {chosen}"));
         let left_out = Sampled { left_out: 9, ..unclear };
-        let and = "7 have a stack that leads nowhere, 9 a site for which the trace has no room";
-        assert_eq!(first(left_out, 0), format!("{chosen}{and}"));
+        assert_eq!(first(left_out, 0), format!("7 {chosen}, 9 a site for which the trace has no room"));
         let shortened = first(Sampled { shortened: 1234, ..whole }, 0);
         assert!(shortened.starts_with("1,234 of 2,000 call sites of p have their innermost functions only, "));
         assert!(first(whole, 1).starts_with("1 request of p could not be chosen for their sites: "));

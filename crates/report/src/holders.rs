@@ -32,6 +32,8 @@ pub struct Holders {
     measures: Vec<&'static str>,
     /// The sampling period: one request in this many, of short ones, has a stack.
     every: u64,
+    /// What the call sites lack, if they lack something.
+    lacking: Option<String>,
     /// Held memory is that after this many events.
     at_event: u64,
     /// The sums of all blocks, exact in sampled traces too.
@@ -74,6 +76,7 @@ pub fn read(trace: &Path, times: Times) -> Result<Holders> {
     Ok(Holders {
         measures: Measure::ALL.map(Measure::name).to_vec(),
         every: analysis.ledger.sampling.every,
+        lacking: analysis.lacking.clone(),
         at_event: times.peak,
         totals: values(&analysis.ledger.total),
         tree,

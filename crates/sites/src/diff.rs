@@ -139,12 +139,17 @@ impl Comparison {
         let notes_of = |analysis: &Analysis| {
             let damage = analysis.damage.iter().map(|damage| format!("{damage}, and used."));
             let incomplete = analysis.incomplete.iter().map(|why| format!("Incomplete, the program went on: {why}."));
-            let snapshot = analysis.is_snapshot.then(|| SNAPSHOT.to_owned());
-            let notes = damage.chain(incomplete).chain(snapshot);
+            let notes = damage.chain(incomplete).chain(caveats(analysis));
             notes.map(|note| format!("{}: {note}", analysis.file)).collect::<Vec<_>>()
         };
         [&self.before, &self.after].into_iter().flat_map(notes_of).collect()
     }
+}
+
+/// Returns what figures of a recording that can be read do not say, in sentences.
+fn caveats(analysis: &Analysis) -> impl Iterator<Item = String> {
+    let lacking = analysis.lacking.iter().map(|lacking| format!("{lacking}."));
+    lacking.chain(analysis.is_snapshot.then(|| SNAPSHOT.to_owned()))
 }
 
 /// A row in both recordings.
@@ -251,9 +256,11 @@ fn print(comparison: &Comparison, arguments: &Arguments) -> Result<()> {
         } else {
             heapwright_show::print!("{}", table(changes, arguments));
         }
-        for snapshot in [before, after].into_iter().filter(|analysis| analysis.is_snapshot) {
-            let note = format!("{}: {SNAPSHOT}", snapshot.file.shown());
-            heapwright_show::println!("\n{}", terminal::wrapped(&note, terminal::width()));
+        for analysis in [before, after] {
+            for caveat in caveats(analysis) {
+                let note = format!("{}: {caveat}", analysis.file.shown());
+                heapwright_show::println!("\n{}", terminal::wrapped(&note, terminal::width()));
+            }
         }
         if changes.len() < all {
             let more = counted((all - changes.len()) as u64, "more row");

@@ -228,11 +228,11 @@ function making() {
 /** What functions hold, where the trace has call sites. */
 function whoHolds() {
   if (data.holders === null) return;
-  const { every, at_event: event, totals } = data.holders;
+  const { every, lacking, at_event: event, totals } = data.holders;
   byId("holders").hidden = false;
   byId("holders-note").textContent = `The stacks of all requests, each as wide as its share of the measure. Held at peak is what was live after event ${
     grouped(event)}, ${bytes(totals[0])} in all. Blocks never freed may still be reachable. Temporary blocks were freed by their thread before it requested another. ${
-    every > 1 ? `One request in ${every} has a stack: figures of functions are estimates. ` : ""}Click a function to zoom.`;
+    every > 1 ? `One request in ${every} has a stack: figures of functions are estimates. ` : ""}${lacking === null ? "" : `${lacking}. `}Click a function to zoom.`;
   const { least_share: least, rows } = data.holders.moments;
   byId("moments-note").textContent = `Click the plot, or any plot over time, to see what was held at another moment. The page has ${
     plural(rows.length, "moment")}, the peak and the end among them; except at the peak, stacks that held less than ${trimmed(100 * least)} % are left out.`;
