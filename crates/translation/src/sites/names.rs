@@ -281,8 +281,18 @@ fn whole_by_symbol(loader: &Loader, address: u64, part: &str) -> Option<String> 
         return Some(name.to_owned());
     }
     let whole = is_mangled(name).then(|| demangled(name))?;
+    has_part(&whole, part).then_some(whole)
+}
+
+/// Whether a whole name has such a last part. Closures of Rust are numbered in debug information only.
+fn has_part(whole: &str, part: &str) -> bool {
     let own = part.split('<').next().filter(|own| !own.is_empty()).unwrap_or(part);
-    whole.contains(own).then_some(whole)
+    let own = if own.starts_with("{closure") { "closure" } else { own };
+    let is_of_a_word = |character: char| character.is_alphanumeric() || character == '_';
+    whole.match_indices(own).any(|(at, _)| {
+        let (before, behind) = (&whole[..at], &whole[at + own.len()..]);
+        !before.ends_with(is_of_a_word) && !behind.starts_with(is_of_a_word)
+    })
 }
 
 /// Returns readers of the file's debug information and of its symbols.
@@ -478,6 +488,22 @@ mod tests {
         // What a symbol does not have is not replaced.
         let real: Vec<String> = names.of(&places_in(&library)).into_iter().map(|(_, name)| name).collect();
         assert!(real.iter().all(|name| name.ends_with("real l.cpp:4")), "{real:?}");
+    }
+
+    #[test]
+    fn a_part_is_a_whole_word_of_a_name() {
+        for (whole, part, expected) in [
+            ("A::go()", "go", true),
+            ("A::go_all()", "go", false),
+            ("A::ago(int)", "go", false),
+            ("void fill<(anonymous namespace)::X>()", "fill<(anonymous namespace)::X>", true),
+            ("main::{lambda(int)#1}::operator()(int) const", "operator()", true),
+            ("ga::one::{{closure}}", "{closure#0}", true),
+            ("B::operator<(B const&)", "operator<", true),
+            ("B::go()", "<", false),
+        ] {
+            assert_eq!(has_part(whole, part), expected, "{whole} {part}");
+        }
     }
 
     #[test]
