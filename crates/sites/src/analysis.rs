@@ -60,8 +60,10 @@ fn without_sites(path: &Path, about: &About, damage: Option<String>) -> String {
     if let Some(format) = about.get(IMPORTED_FROM) {
         return format!("{} was imported from {format}, and its source tells no call sites", path.shown());
     }
+    // A program's trace is a temporary file, whose folder means nothing.
+    let file = path.file_name().map_or_else(|| path.shown(), Shown::shown);
     if let Some(lacking) = about.get(LACKING) {
-        return format!("{} has no call sites: {lacking}", path.shown());
+        return format!("{file} has no call sites: {lacking}");
     }
     let every = Sampling::of(about).every;
     if every == 1 && Sampling::is_told(about) {
@@ -71,8 +73,6 @@ fn without_sites(path: &Path, about: &About, damage: Option<String>) -> String {
     if every == 1 {
         return format!("{} has no call sites: record it with `heapwright record --sites=1`", path.shown());
     }
-    // A program's trace is a temporary file, whose folder means nothing.
-    let file = path.file_name().map_or_else(|| path.shown(), Shown::shown);
     format!(
         "{file} has no call sites: one request in {} was to have one, and chance chose none. Record more of them, or \
          all with `record --sites=1` or `sites --every 1`",

@@ -123,7 +123,8 @@ fn notes(analysis: &Analysis, rows: &[Row], all: usize) -> Vec<String> {
              held."
         ));
     }
-    if analysis.ledger.sampling.every == 1 && analysis.ledger.with_site < analysis.ledger.requests {
+    let is_told = analysis.lacking.is_some();
+    if !is_told && analysis.ledger.sampling.every == 1 && analysis.ledger.with_site < analysis.ledger.requests {
         let without = counted(analysis.ledger.requests - analysis.ledger.with_site, "request");
         notes.push(format!("Without a stack: {without}."));
     }
