@@ -2,7 +2,7 @@
 //! files left, and the exit code of a failure. Rust's own end is an abort, after a backtrace for which it allocates.
 
 use std::io::{Cursor, Write};
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use std::{panic, ptr};
 
 use heapwright_os::MemoryLimit;
@@ -35,12 +35,64 @@ pub(crate) fn end(size: usize, spare: &OwnMemory) {
     }
 }
 
+/// Whether libraries that are refused memory end the process as other refusals do. Not in a process that measures
+/// malloc's heap.
+static LIBRARIES_TOO: AtomicBool = AtomicBool::new(false);
+
+/// What [`note_end`] of the C library is; null until it was looked for.
+static NOTE_OF_LIBRARY: AtomicPtr<libc::c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// Notes what is to be done with `object` at the end of the calling thread, as the C library's function of this name: a
+/// program exports this one in its place. The library's ends the process by an abort when it is refused memory for the
+/// note; after [`end_at_refusals_in_libraries`] that is the end for lack of memory. A thread that has just begun makes
+/// such a note.
+///
+/// # Safety
+/// As for `__cxa_thread_atexit_impl`: `destructor` may be called with `object` at the end of the thread.
+pub unsafe fn note_end(
+    destructor: unsafe extern "C" fn(*mut libc::c_void),
+    object: *mut libc::c_void,
+    handle: *mut libc::c_void,
+    spare: &OwnMemory,
+) -> libc::c_int {
+    /// More than a note, and more than a thread keeps for itself of what it frees: what is freed serves the note.
+    const ROOM: usize = 4096;
+    type Note = unsafe extern "C" fn(
+        unsafe extern "C" fn(*mut libc::c_void),
+        *mut libc::c_void,
+        *mut libc::c_void,
+    ) -> libc::c_int;
+    let mut note = NOTE_OF_LIBRARY.load(Ordering::Relaxed);
+    if note.is_null() {
+        // SAFETY: the name is a string that ends with zero.
+        note = unsafe { libc::dlsym(libc::RTLD_NEXT, c"__cxa_thread_atexit_impl".as_ptr()) };
+        NOTE_OF_LIBRARY.store(note, Ordering::Relaxed);
+    }
+    // SAFETY: the block is freed as it was allocated. glibc defines the function with this signature; the caller makes
+    // the promise that it needs.
+    unsafe {
+        if LIBRARIES_TOO.load(Ordering::Relaxed) {
+            let room = libc::malloc(ROOM);
+            if room.is_null() {
+                end_the_process(Some(ROOM), spare);
+            }
+            libc::free(room);
+        }
+        if note.is_null() {
+            // Without the function nothing is done at the end of threads.
+            return 0;
+        }
+        std::mem::transmute::<*mut libc::c_void, Note>(note)(destructor, object, handle)
+    }
+}
+
 /// What panics of libraries say that were refused memory: zstd, which allocates by itself, and new threads, which have
 /// a stack for signals.
 const REFUSALS: [&str; 2] = ["zstd returned null pointer", "failed to allocate an alternative stack"];
 
 /// Lets panics of libraries that were refused memory end the process in the same way. To be called once.
 pub fn end_at_refusals_in_libraries(spare: &'static OwnMemory) {
+    LIBRARIES_TOO.store(true, Ordering::Relaxed);
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         let text = info.payload().downcast_ref::<String>().map(String::as_str);

@@ -7,7 +7,7 @@ mod real;
 mod replay;
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsString, c_int, c_void};
 use std::process::ExitCode;
 
 use clap::CommandFactory;
@@ -36,6 +36,21 @@ const JOBS: [Job; 4] = [
 
 #[global_allocator]
 static OWN: OwnMemory = OwnMemory::new();
+
+/// Takes the place of the C library's function, which aborts without memory.
+///
+/// # Safety
+/// As for the C library's.
+// SAFETY: the name is that of a function with this signature, and this one does what that does.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __cxa_thread_atexit_impl(
+    destructor: unsafe extern "C" fn(*mut c_void),
+    object: *mut c_void,
+    handle: *mut c_void,
+) -> c_int {
+    // SAFETY: as this function requires.
+    unsafe { out_of_memory::note_end(destructor, object, handle, &OWN) }
+}
 
 /// The dynamic linker calls this before `main`.
 // SAFETY: the section is a list of functions of this type, by the convention of the System V ABI.
