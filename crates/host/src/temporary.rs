@@ -111,9 +111,11 @@ pub(crate) struct Listed {
 
 impl Listed {
     pub(crate) fn new(path: &Path) -> io::Result<Listed> {
-        interruption::watch()?;
         all(|all| all.push(path.to_owned()));
-        Ok(Listed { path: path.to_owned() })
+        // First listed: the thread that listens may have no memory to begin with, which ends the process.
+        let listed = Listed { path: path.to_owned() };
+        interruption::watch()?;
+        Ok(listed)
     }
 }
 
