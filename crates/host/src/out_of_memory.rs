@@ -39,6 +39,13 @@ pub(crate) fn end(size: usize, spare: &OwnMemory) {
 /// malloc's heap.
 static LIBRARIES_TOO: AtomicBool = AtomicBool::new(false);
 
+/// The bytes of addresses that are kept, untouched, for what the C library allocates to list a folder that is removed at
+/// the end.
+const RESERVE: usize = 256 << 10;
+
+/// Where they are; null if they are not kept.
+static RESERVED: AtomicPtr<libc::c_void> = AtomicPtr::new(ptr::null_mut());
+
 /// What [`note_end`] of the C library is; null until it was looked for.
 static NOTE_OF_LIBRARY: AtomicPtr<libc::c_void> = AtomicPtr::new(ptr::null_mut());
 
@@ -93,6 +100,10 @@ const REFUSALS: [&str; 2] = ["zstd returned null pointer", "failed to allocate a
 /// Lets panics of libraries that were refused memory end the process in the same way. To be called once.
 pub fn end_at_refusals_in_libraries(spare: &'static OwnMemory) {
     LIBRARIES_TOO.store(true, Ordering::Relaxed);
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping touches no other memory.
+    let reserve = unsafe { libc::mmap(ptr::null_mut(), RESERVE, protection, flags, -1, 0) };
+    RESERVED.store(if reserve == libc::MAP_FAILED { ptr::null_mut() } else { reserve }, Ordering::Relaxed);
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         let text = info.payload().downcast_ref::<String>().map(String::as_str);
@@ -111,6 +122,11 @@ fn end_the_process(size: Option<usize>, spare: &OwnMemory) -> ! {
         Ok(_) => {
             report(size);
             spare.begin();
+            let reserve = RESERVED.swap(ptr::null_mut(), Ordering::Relaxed);
+            if !reserve.is_null() {
+                // SAFETY: nothing uses the mapping.
+                unsafe { libc::munmap(reserve, RESERVE) };
+            }
             temporary::remove_all_if_unlocked();
         }
         // The spare memory is used up, too.
