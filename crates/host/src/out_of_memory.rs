@@ -39,11 +39,11 @@ pub(crate) fn end(size: usize, spare: &OwnMemory) {
 /// malloc's heap.
 static LIBRARIES_TOO: AtomicBool = AtomicBool::new(false);
 
-/// The bytes of addresses that are kept, untouched, for what the C library allocates to list a folder that is removed at
-/// the end.
+/// The bytes of addresses that are reserved, untouched, for what the C library allocates to list a folder that is
+/// removed at the end.
 const RESERVE: usize = 256 << 10;
 
-/// Where they are; null if they are not kept.
+/// The address of the reserve; null if there is none.
 static RESERVED: AtomicPtr<libc::c_void> = AtomicPtr::new(ptr::null_mut());
 
 /// What [`note_end`] of the C library is; null until it was looked for.

@@ -1,4 +1,4 @@
-//! Who holds the memory of Python programs: code that comes and goes, and more stacks than a trace has room for.
+//! `heapwright sites` of Python programs whose code objects are freed while they run.
 
 mod common;
 

@@ -159,9 +159,14 @@ const RUST_ALLOCATION: [&str; 4] = ["__rust_alloc", "__rust_realloc", "__rustc::
 /// Returns the frames of a stack, the innermost first, without the innermost ones that say only that memory was
 /// requested; all if there are no others.
 pub fn callers(stack: &[Frame]) -> &[Frame] {
+    &stack[first_caller(stack, is_allocation, |frame| !is_internal(frame))..]
+}
+
+/// Returns where the callers of a stack begin, the innermost frame first: behind the outermost allocation, at the first
+/// caller; 0 if there is none.
+pub fn first_caller<F>(stack: &[F], is_allocation: impl Fn(&F) -> bool, is_caller: impl Fn(&F) -> bool) -> usize {
     let behind = stack.iter().rposition(is_allocation).map_or(0, |at| at + 1);
-    let caller = stack[behind..].iter().position(|frame| !is_internal(frame)).map_or(0, |at| behind + at);
-    &stack[caller..]
+    stack[behind..].iter().position(is_caller).map_or(0, |at| behind + at)
 }
 
 /// Returns whether a function is one by which a language requests memory, and which programs replace by their own:

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use heapwright_trace::{Reader, SiteId};
 
 use crate::frame::Frame;
-use crate::internal::{is_allocation, is_internal};
+use crate::internal::{first_caller, is_allocation, is_internal};
 use crate::labels;
 
 /// Which frames a stack keeps.
@@ -186,10 +186,8 @@ impl Frames {
                 Kind::Interpreter => !is_python,
                 Kind::Python | Kind::Other => true,
             };
-            let allocation = stack.iter().rposition(|&number| self.kind(number) == Kind::Allocation);
-            let behind = allocation.map_or(0, |at| at + 1);
-            let caller = stack[behind..].iter().position(is_caller).map_or(0, |at| behind + at);
-            stack.drain(..caller);
+            let is_allocation = |&number: &u32| self.kind(number) == Kind::Allocation;
+            stack.drain(..first_caller(&stack, is_allocation, is_caller));
         }
         stack
     }

@@ -123,10 +123,9 @@ fn notes(analysis: &Analysis, rows: &[Row], all: usize) -> Vec<String> {
              held."
         ));
     }
-    let is_told = analysis.lacking.is_some();
-    if !is_told && analysis.ledger.sampling.every == 1 && analysis.ledger.with_site < analysis.ledger.requests {
-        let without = counted(analysis.ledger.requests - analysis.ledger.with_site, "request");
-        notes.push(format!("Without a stack: {without}."));
+    let without = analysis.ledger.requests - analysis.ledger.with_site;
+    if analysis.lacking.is_none() && analysis.ledger.sampling.every == 1 && without > 0 {
+        notes.push(format!("Without a stack: {}.", counted(without, "request")));
     }
     notes.extend(analysis.lacking.iter().map(|lacking| format!("{lacking}.")));
     if analysis.is_snapshot {

@@ -99,7 +99,7 @@ impl<W: Write> Writer<W> {
             thread: 0,
             frames: Vec::new(),
         };
-        // At once: whoever is killed here leaves the beginning of a trace, or nothing.
+        // In one write: a recorder that is killed here leaves the beginning of a trace, or nothing.
         writer.put(&[&reader::MAGIC[..], &VERSION.to_le_bytes()].concat())?;
         writer.count_text(about.cost())?;
         writer.put_frame(Contents::Texts, 0, &about.to_bytes())?;
