@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
 
-use heapwright_stream::{BUFFER, Buffer, Call, Entry, Header, State};
+use heapwright_stream::{BUFFER, Buffer, Call, Entry, Header, SLOTS, State};
 use heapwright_testkit::library::{Library, tool};
 use memmap2::Mmap;
 
@@ -70,8 +70,9 @@ fn interrupted(calls: u32, setting: Option<(&str, &str)>) -> (Contents, u64) {
 
 #[test]
 fn a_handler_may_fill_the_buffer_between_any_two_instructions_of_a_call() {
-    // Calls that nearly fill a buffer of 4076 slots: a call takes one, and two with its time.
-    for (calls, setting) in [(4072, None), (2036, Some(("HEAPWRIGHT_RECORD_TIMES", "1")))] {
+    // The calls of a buffer: each takes a slot, or two with its time, and the last slot or two stay free. With fewer
+    // calls the interrupted one is earlier in its buffer each time, until it begins one.
+    for (calls, setting) in [(SLOTS - 1, None), (SLOTS / 2 - 1, Some(("HEAPWRIGHT_RECORD_TIMES", "1")))] {
         let (found, made) = interrupted(calls, setting);
         // The buffer of the thread, and that of handlers that interrupt a thread while it writes.
         assert_eq!(found, Contents { refused: made, open: 2 }, "{setting:?}");
