@@ -127,3 +127,27 @@ fn allocators_are_measured_on_a_short_stack() {
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && !shown.contains("signal 11"), "{shown}");
 }
+
+/// glibc aborts a program that has no memory to note what a thread does at its end. The library that is loaded here
+/// refuses threads the memory that the command asks for before such a note.
+#[test]
+fn a_thread_without_memory_to_begin_with_ends_the_command_as_other_failures_do() {
+    const LIBRARY: &str = "#define _GNU_SOURCE\n#include <stddef.h>\n#include <unistd.h>\n\
+        extern void *__libc_malloc(size_t);\nstatic int refusing;\n\
+        void *malloc(size_t size) {\n\
+        if (size == 4096 && gettid() != getpid()) refusing = 1;\n\
+        return refusing && gettid() != getpid() ? NULL : __libc_malloc(size); }\n";
+    let folder = in_a_folder();
+    let (source, library) = (folder.path().join("l.c"), folder.path().join("l.so"));
+    fs::write(&source, LIBRARY).unwrap();
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
+    assert!(built.unwrap().success());
+    for (words, code) in [("compare --policies-only t.hwt", 1), ("record --min-events 0 -o new.hwt -- ls", 125)] {
+        let mut command = heapwright();
+        command.args(words.split(' ')).current_dir(&folder).env("LD_PRELOAD", &library);
+        let output = command.env("TMPDIR", folder.path().join("temporary")).output().unwrap();
+        assert!(!output.status.success(), "{words}: {output:?}");
+        ended_in_good_order(&output, code, words);
+        assert!(String::from_utf8_lossy(&output.stderr).contains("4096 bytes could not be allocated"), "{output:?}");
+    }
+}
