@@ -316,14 +316,17 @@ fn what_of_a_heap_of_this_project_is_in_memory_is_shown() {
     }
 }
 
-/// Allocates blocks that cross pages and touches them, frees every second, and allocates what it never touches.
+/// Allocates blocks that cross pages and touches them, frees every second, and allocates what it never touches. Without
+/// huge pages: where the system is quick to give one, the end of the last one is in memory and belongs to that block.
 const CROSSING: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 int main(void) {
     static char *blocks[20000];
+    if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)) return 1;
     for (int index = 0; index < 20000; index++) memset(blocks[index] = malloc(3072), 1, 3072);
     for (int index = 0; index < 20000; index += 2) free(blocks[index]);
     char *volatile untouched = malloc(31 << 20);
