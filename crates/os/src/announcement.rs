@@ -14,8 +14,8 @@ use crate::errno::errno_kept;
 use crate::forks::fork_count;
 use crate::identity::{Identity, Life};
 use crate::own_file::with_own_path;
-use crate::pages::page_size;
-use crate::segment::SegmentFile;
+use crate::page_size::page_size;
+use crate::segment_file::SegmentFile;
 use crate::waiting::sleep_for_a_millisecond;
 
 /// Where the bytes of processes begin: behind any file's end.

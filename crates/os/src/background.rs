@@ -4,8 +4,8 @@ use core::ffi::c_void;
 use core::ptr::null_mut;
 
 use crate::errno::errno_kept;
-use crate::pages::{Refused, refuse_call_if_told};
-use crate::segment::SegmentFile;
+use crate::refused::{Refused, refuse_call_if_told};
+use crate::segment_file::SegmentFile;
 use crate::usage::stat_field;
 use crate::waiting::{uncancelled, undisturbed};
 

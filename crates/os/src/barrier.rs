@@ -4,12 +4,8 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::errno::{errno, errno_kept};
-use crate::pages::{Refused, granted, refuse_call_if_told};
-use crate::platform::{is_unsupported, platform};
-
-/// Advice of Linux 6.13 and later: guard pages without a mapping of their own.
-pub(crate) const MADV_GUARD_INSTALL: i32 = 102;
-pub(crate) const MADV_GUARD_REMOVE: i32 = 103;
+use crate::platform::{MADV_GUARD_INSTALL, MADV_GUARD_REMOVE, is_unsupported, platform};
+use crate::refused::{Refused, granted, refuse_call_if_told};
 
 /// Whether pages were ever guarded by advice.
 static ADVISED: AtomicBool = AtomicBool::new(false);

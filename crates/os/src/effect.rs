@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use crate::errno::errno_kept;
-use crate::pages::page_size;
+use crate::page_size::page_size;
 
 /// Advice that discards the contents of pages, and what is known of it.
 pub(crate) struct Discarding {

@@ -4,7 +4,7 @@ use core::ptr::{NonNull, null_mut};
 
 use crate::errno::errno_kept;
 use crate::file_error::FileError;
-use crate::segment::SegmentFile;
+use crate::segment_file::SegmentFile;
 
 /// A shared mapping of the first bytes of a file, unmapped when dropped.
 #[derive(Debug)]

@@ -28,7 +28,9 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsiz
 use crate::errno::errno_kept;
 use crate::huge_pages;
 use crate::lock::{ForkPass, Lock, PATIENCE};
-use crate::pages::{Refused, map, page_size, refuse_call_if_told};
+use crate::page_size::page_size;
+use crate::pages::map;
+use crate::refused::{Refused, refuse_call_if_told};
 use crate::streams::StreamList;
 use crate::threads::is_single_threaded;
 

@@ -8,7 +8,7 @@ use core::str;
 
 use crate::errno::errno_kept;
 use crate::output::Line;
-use crate::segment::SegmentFile;
+use crate::segment_file::SegmentFile;
 use crate::waiting::uncancelled;
 
 /// The longest path of a group.

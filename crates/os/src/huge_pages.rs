@@ -8,7 +8,8 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
 
 use crate::clock::nanoseconds_of;
 use crate::errno::errno_kept;
-use crate::pages::{map, page_size, unmap};
+use crate::page_size::page_size;
+use crate::pages::{map, unmap};
 use crate::platform::platform;
 
 /// The length of the huge pages that are asked for, in bytes: that of huge pages where pages have 4 KiB.

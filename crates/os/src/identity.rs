@@ -4,8 +4,8 @@ use core::ffi::CStr;
 use core::fmt::{Arguments, Write};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::announcement::Announcements;
 use crate::clock::nanoseconds_of;
+use crate::descriptor::read_small;
 use crate::errno::{errno, errno_kept};
 use crate::file_error::FileError;
 use crate::forks::fork_count;
@@ -14,7 +14,7 @@ use crate::own_file::with_own_path;
 use crate::pidfd::{Described, ProcessDescriptor};
 use crate::process::process_id;
 use crate::secret::secret_word;
-use crate::waiting::{sleep_for_a_millisecond, uncancelled};
+use crate::waiting::sleep_for_a_millisecond;
 
 /// The identity of a process, unique among all that the system has had.
 ///
@@ -56,79 +56,6 @@ pub enum Numbers {
     Unknown,
 }
 
-/// What the calling process can find out about the deaths of others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deaths {
-    /// What their numbers say.
-    Known,
-    /// Nothing.
-    Unknown,
-    /// Of those that announced themselves, whether they still do; and what their numbers say, if the calling process is
-    /// in this [`pid_namespace`].
-    Announced(Announcements, Option<u64>),
-}
-
-impl Deaths {
-    /// Returns whether `process` lives. It counts as alive where nothing is known of it, if it is one at all, and where
-    /// one thing says that it lives and another that it does not.
-    #[must_use]
-    pub fn life_of(self, process: Identity) -> Life {
-        if !process.is_possible() {
-            return Life::Dead;
-        }
-        let announcement = self.announcement_of(process);
-        // A process that announces itself lives, even if its number says otherwise.
-        if announcement == Some(Life::Alive) {
-            return Life::Alive;
-        }
-        match (announcement, self.number_of(process)) {
-            (None, None) | (_, Some(Life::Alive)) => Life::Alive,
-            _ => Life::Dead,
-        }
-    }
-
-    /// Returns why it is not certain whether `process` lives, in words that follow "because"; `None` if it is.
-    #[must_use]
-    pub fn doubt_about(self, process: Identity) -> Option<&'static str> {
-        match (self.announcement_of(process), self.number_of(process)) {
-            _ if !process.is_possible() => None,
-            (None, None) if process.is_announced() => {
-                Some("its number is of another namespace of processes, and its lock on the file cannot be looked up")
-            }
-            (None, None) => Some("its namespace of processes is unknown here"),
-            (Some(Life::Dead), Some(Life::Alive)) => Some(
-                "it runs, but has no lock on this file: it has replaced its program or unmapped the file, or this \
-                     is a copy",
-            ),
-            (Some(Life::Alive), Some(Life::Dead)) => Some(
-                "it has ended, but its lock on the file is there: a process that it forked, or a debugger, keeps it",
-            ),
-            _ => None,
-        }
-    }
-
-    /// Returns what the process's announcement says of it, if there may be one.
-    fn announcement_of(self, process: Identity) -> Option<Life> {
-        match self {
-            Deaths::Announced(announcements, _) if process.is_announced() => {
-                errno_kept(|| announcements.life_of(process))
-            }
-            _ => None,
-        }
-    }
-
-    /// Returns what the process's number says of it, if that means something here.
-    fn number_of(self, process: Identity) -> Option<Life> {
-        let numbers = match self {
-            Deaths::Known => Numbers::Known,
-            Deaths::Unknown => Numbers::Unknown,
-            Deaths::Announced(_, namespace) => Numbers::of(namespace),
-        };
-        let is_comparable = numbers == Numbers::Known && process.birth & STRANGER == 0;
-        is_comparable.then(|| life(process))
-    }
-}
-
 impl Numbers {
     /// Returns what the numbers of processes in `namespace` mean here.
     #[must_use]
@@ -165,8 +92,13 @@ impl Identity {
         self.birth & ANNOUNCED != 0
     }
 
+    /// Whether its number is one by which the process is found, if that means anything here.
+    pub(crate) fn has_known_number(self) -> bool {
+        self.birth & STRANGER == 0
+    }
+
     /// Whether a process can have it. A word of another content was never written by one.
-    fn is_possible(self) -> bool {
+    pub(crate) fn is_possible(self) -> bool {
         /// The kernel's limit.
         const HIGHEST: u32 = 1 << 22;
         (1..=HIGHEST).contains(&self.pid) && self.birth != 0
@@ -425,20 +357,4 @@ fn hash(seed: u32, bytes: &[u8]) -> u32 {
     hash = (hash ^ hash >> 16).wrapping_mul(0x85eb_ca6b);
     hash = (hash ^ hash >> 13).wrapping_mul(0xc2b2_ae35);
     (hash ^ hash >> 16).max(1)
-}
-
-/// Reads the start of a small file, as far as it fits, by one read (files of `/proc` are consistent only within one).
-pub(crate) fn read_small<'b>(path: &CStr, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
-    // SAFETY: a `CStr` ends with a zero, the buffer is a slice, hence valid for writes of its length, and the
-    // descriptor was opened here and is closed once.
-    let length = uncancelled(|| unsafe {
-        let descriptor = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
-        if descriptor < 0 {
-            return -1;
-        }
-        let length = libc::read(descriptor, buffer.as_mut_ptr().cast(), buffer.len());
-        libc::close(descriptor);
-        length
-    });
-    buffer.get(..usize::try_from(length).ok()?)
 }

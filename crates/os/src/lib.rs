@@ -34,6 +34,8 @@ mod arena;
 mod background;
 mod barrier;
 mod clock;
+mod deaths;
+mod descriptor;
 mod effect;
 mod errno;
 mod file_error;
@@ -53,6 +55,7 @@ mod objects;
 mod output;
 mod own_file;
 mod own_position;
+mod page_size;
 mod pages;
 mod pidfd;
 mod platform;
@@ -61,10 +64,12 @@ mod program;
 mod ranges;
 #[cfg(feature = "refusals")]
 pub mod refusals;
+mod refused;
 mod reservation;
 mod room;
 mod secret;
 mod segment;
+mod segment_file;
 mod shared_lock;
 mod spread;
 mod stack;
@@ -76,6 +81,7 @@ mod threads;
 mod ticks;
 mod unnamed;
 mod usage;
+mod users;
 mod waiting;
 mod window;
 
@@ -84,6 +90,7 @@ pub use arch::{Place, prefetch, prefetch_to_write};
 pub use background::{sleep_for, start_background, thread_count};
 pub use barrier::{Guarded, forbid, guard, permit, unguard};
 pub use clock::trust_the_clock_of_the_c_library;
+pub use deaths::Deaths;
 pub use errno::{errno_kept, set_errno};
 pub use file_error::FileError;
 pub use foreign::{ForeignError, read_foreign};
@@ -92,27 +99,27 @@ pub use groups::{GroupMemory, GroupsRoom, MemoryGroups};
 pub use huge_pages::{
     HUGE_PAGE, back_by_huge_page, forbid_huge_pages, huge_page_size, split_all_huge_pages, split_some_huge_pages,
 };
-pub use identity::{Deaths, Identity, Life, Numbers, life, pid_namespace};
+pub use identity::{Identity, Life, Numbers, life, pid_namespace};
 pub use limits::MemoryLimit;
 pub use loading::find_next_dlopen;
 pub use lock::{ForkPass, Lock, Locked, sleep_while, wake_one};
 pub use mappings::{Mapping, each_mapping};
 pub use objects::{Object, are_in_one_object, each_code, next_symbol, object_at, operator_new, symbol};
 pub use output::{Line, Output, Stream};
-pub use pages::{
-    Refused, map, map_aligned, page_seems_written, page_size, populate, purge, remap, resident,
-    resident_unless_filtered, round_to_pages, unmap,
-};
+pub use page_size::{page_size, round_to_pages};
+pub use pages::{map, map_aligned, page_seems_written, populate, remap, resident, resident_unless_filtered, unmap};
 pub use platform::{Platform, platform};
 pub use process::{
     NoDirectory, abort, current_directory, exit_at_once, has_thread, has_variable_with, parent_process_id,
     peak_resident, process_id, thread_id, variable,
 };
 pub use program::{FileName, LONGEST_NAME, executed_name, linked_program_name, program_name};
-pub use ranges::{PageRange, purge_all, purges_by_vectors};
+pub use ranges::{PageRange, purge, purge_all, purges_by_vectors};
+pub use refused::Refused;
 pub use reservation::{Reservation, give_addresses_back, take_addresses_back};
 pub use secret::secret_word;
-pub use segment::{FileStatus, Segment, SegmentFile, effective_user, is_one_user, unlink};
+pub use segment::Segment;
+pub use segment_file::{FileStatus, SegmentFile, unlink};
 pub use shared_lock::{SharedLock, Taken, TimedOut};
 pub use spread::{GOLDEN_RATIO, spread};
 pub use stack::{copy_stack, here, own_stack};
@@ -125,5 +132,6 @@ pub use unnamed::create_empty;
 pub use usage::{
     Usage, are_huge_pages_off, own_usage, peak_of_program, resident_files, stat_field, thread_usage, usage_by, usage_of,
 };
+pub use users::{effective_user, is_one_user};
 pub use waiting::{sleep_for_a_millisecond, uncancelled, undisturbed};
 pub use window::Window;

@@ -5,7 +5,7 @@ use core::ops::Range;
 use crate::errno::errno_kept;
 use crate::file_error::FileError;
 use crate::pages::calls_are_filtered;
-use crate::segment::SegmentFile;
+use crate::segment_file::SegmentFile;
 use crate::waiting::uncancelled;
 
 /// One mapping.

@@ -5,7 +5,9 @@ use core::fmt;
 use core::ptr::NonNull;
 
 use crate::errno::errno;
-use crate::pages::{Refused, map, round_to_pages};
+use crate::page_size::round_to_pages;
+use crate::pages::map;
+use crate::refused::Refused;
 use crate::waiting::without_signals_of_refusal;
 
 /// A buffer of at most `N` bytes of text. Longer text is truncated.

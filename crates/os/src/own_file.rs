@@ -5,7 +5,7 @@ use core::fmt::{Arguments, Write};
 
 use crate::file_error::FileError;
 use crate::output::Line;
-use crate::segment::SegmentFile;
+use crate::segment_file::SegmentFile;
 
 /// Where `/proc` has them: by the calling thread, and before Linux 3.17, which has no such folder, by the first one.
 /// When the first thread has ended before the others, its folder has no memory, no descriptors and no namespaces.

@@ -40,7 +40,8 @@ pub(crate) fn position(descriptor: i32) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::segment::{Segment, SegmentFile};
+    use crate::segment::Segment;
+    use crate::segment_file::SegmentFile;
 
     #[test]
     fn copies_of_the_library_have_positions_of_their_own() {

@@ -1,54 +1,11 @@
 //! Memory in whole OS pages.
 
-use core::fmt;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::errno::{errno, errno_kept};
-use crate::huge_pages::split_before_purge;
+use crate::page_size::page_size;
 use crate::platform::platform;
-
-/// The system refused memory or address space: it is short of it, or a limit of the process is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused;
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the system refused memory: it is short of it, or a limit of the process is reached")
-    }
-}
-
-impl core::error::Error for Refused {}
-
-/// Returns the length of an OS page in bytes, a power of two.
-#[inline]
-#[must_use]
-pub fn page_size() -> usize {
-    static KNOWN: AtomicUsize = AtomicUsize::new(0);
-    match KNOWN.load(Ordering::Relaxed) {
-        0 => ask(&KNOWN),
-        size => size,
-    }
-}
-
-/// Asks the system for the length of a page and stores it.
-#[cold]
-#[inline(never)]
-fn ask(known: &AtomicUsize) -> usize {
-    // Not sysconf, which makes 128 KiB of the C library's tables resident in small programs.
-    // SAFETY: the call has no preconditions.
-    let asked = unsafe { libc::getauxval(libc::AT_PAGESZ) };
-    let size = usize::try_from(asked).ok().filter(|size| size.is_power_of_two()).unwrap_or(4096);
-    known.store(size, Ordering::Relaxed);
-    size
-}
-
-/// Returns `bytes` rounded up to whole OS pages, at least one; `None` when that exceeds the size of an object.
-#[inline]
-#[must_use]
-pub fn round_to_pages(bytes: usize) -> Option<usize> {
-    bytes.max(1).checked_next_multiple_of(page_size()).filter(|&length| isize::try_from(length).is_ok())
-}
+use crate::refused::{Refused, granted, refuse_call_if_told, refuse_if_told};
 
 /// The access to a mapping, and its accounting by the system.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -150,28 +107,6 @@ pub unsafe fn remap(start: NonNull<u8>, old: usize, new: usize) -> Result<NonNul
     if address == libc::MAP_FAILED { Err(Refused) } else { NonNull::new(address.cast()).ok_or(Refused) }
 }
 
-/// Purges `length` bytes at `start`: gives their memory back to the system but keeps the addresses, which read as zeros
-/// afterwards.
-///
-/// # Errors
-/// [`Refused`] when the pages are locked in memory, or the system only says that it purges. Nothing has changed then.
-///
-/// # Safety
-/// Start and length are multiples of the page size. The range is private anonymous memory that the caller owns, and its
-/// contents are not needed any more.
-pub unsafe fn purge(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
-    refuse_call_if_told()?;
-    let purging = platform().purging();
-    if purging.is_known_to_pretend() {
-        return Err(Refused);
-    }
-    split_before_purge(start, length);
-    // SAFETY: the range is page-aligned memory of the caller's whose contents are not needed, as this function
-    // requires.
-    granted(errno_kept(|| unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_DONTNEED) }))?;
-    if purging.is_pretended() { Err(Refused) } else { Ok(()) }
-}
-
 /// Returns how many of `length` bytes at `start`, both multiples of the page size, are resident. `None` where a page is
 /// not mapped, or the system does not report it.
 ///
@@ -247,25 +182,4 @@ pub unsafe fn populate(start: NonNull<u8>, length: usize) {
     // contents.
     let advise = || unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_POPULATE_WRITE) };
     errno_kept(|| platform().populate().call(advise));
-}
-
-/// The result of a call that returns 0 for success.
-pub(crate) fn granted(result: i32) -> Result<(), Refused> {
-    if result == 0 { Ok(()) } else { Err(Refused) }
-}
-
-/// Refuses a request for memory when a test asks for it.
-#[inline(always)]
-pub(crate) fn refuse_if_told() -> Result<(), Refused> {
-    #[cfg(feature = "refusals")]
-    crate::refusals::count_request()?;
-    Ok(())
-}
-
-/// Refuses any other call when a test asks for it.
-#[inline(always)]
-pub(crate) fn refuse_call_if_told() -> Result<(), Refused> {
-    #[cfg(feature = "refusals")]
-    crate::refusals::count_call()?;
-    Ok(())
 }

@@ -2,8 +2,8 @@
 
 use core::mem::{MaybeUninit, zeroed};
 
+use crate::descriptor::close;
 use crate::errno::errno;
-use crate::segment::close;
 use crate::waiting::uncancelled;
 
 /// A descriptor of a process, closed when dropped.

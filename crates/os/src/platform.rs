@@ -2,14 +2,17 @@
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::barrier::{MADV_GUARD_INSTALL, MADV_GUARD_REMOVE};
 use crate::effect::Discarding;
 use crate::errno::errno;
-use crate::pages::page_size;
+use crate::page_size::page_size;
 
 /// The most guarded ranges that are mappings of their own. Each splits a mapping and so costs two of the 65,530 that
 /// Linux grants a process unless it is told otherwise (`vm.max_map_count`).
 pub(crate) const MOST_PROTECTED: usize = 8192;
+
+/// Advice of Linux 6.13 and later: guard pages without a mapping of their own.
+pub(crate) const MADV_GUARD_INSTALL: i32 = 102;
+pub(crate) const MADV_GUARD_REMOVE: i32 = 103;
 
 /// What the system of this process can do. Each fact is learnt from the first call that depends on it.
 pub struct Platform {

@@ -1,11 +1,12 @@
-//! Purging of many ranges of pages by one system call.
+//! Purging of pages, also of many ranges by one system call.
 
 use core::ptr::NonNull;
 
 use crate::errno::errno_kept;
 use crate::huge_pages::split_before_purge;
-use crate::pages::{calls_are_filtered, purge, refuse_call_if_told};
+use crate::pages::calls_are_filtered;
 use crate::platform::platform;
+use crate::refused::{Refused, granted, refuse_call_if_told};
 
 /// Whole OS pages. The layout is that of the system's vectors (`struct iovec`).
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +23,28 @@ const THIS_PROCESS: libc::c_int = -10_001;
 
 /// The fewest ranges for which it is worth while.
 const FEW: usize = 2;
+
+/// Purges `length` bytes at `start`: gives their memory back to the system but keeps the addresses, which read as zeros
+/// afterwards.
+///
+/// # Errors
+/// [`Refused`] when the pages are locked in memory, or the system only says that it purges. Nothing has changed then.
+///
+/// # Safety
+/// Start and length are multiples of the page size. The range is private anonymous memory that the caller owns, and its
+/// contents are not needed any more.
+pub unsafe fn purge(start: NonNull<u8>, length: usize) -> Result<(), Refused> {
+    refuse_call_if_told()?;
+    let purging = platform().purging();
+    if purging.is_known_to_pretend() {
+        return Err(Refused);
+    }
+    split_before_purge(start, length);
+    // SAFETY: the range is page-aligned memory of the caller's whose contents are not needed, as this function
+    // requires.
+    granted(errno_kept(|| unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_DONTNEED) }))?;
+    if purging.is_pretended() { Err(Refused) } else { Ok(()) }
+}
 
 /// Returns whether [`purge_all`] purges by one system call, as far as is known.
 #[must_use]
@@ -101,7 +124,8 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
-    use crate::pages::{map, page_size};
+    use crate::page_size::page_size;
+    use crate::pages::map;
 
     /// Every second page of a mapping.
     fn every_second(pages: usize) -> (NonNull<u8>, Vec<PageRange>) {

@@ -5,8 +5,6 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::thread_local;
 
-use crate::pages::Refused;
-
 thread_local! {
     static GRANTED: Cell<u64> = const { Cell::new(u64::MAX) };
 }
@@ -40,22 +38,23 @@ pub fn nowhere() -> u64 {
     CALLS.load(Ordering::SeqCst)
 }
 
-/// Counts a request for memory, and refuses it if that was asked for.
-pub(crate) fn count_request() -> Result<(), Refused> {
-    count_call()?;
+/// Counts a request for memory; returns whether it is to be refused.
+pub(crate) fn refuses_request() -> bool {
+    if refuses_call() {
+        return true;
+    }
     match GRANTED.get() {
-        u64::MAX => Ok(()),
-        0 => Err(Refused),
+        u64::MAX => false,
+        0 => true,
         left => {
             GRANTED.set(left - 1);
-            Ok(())
+            false
         }
     }
 }
 
-/// Counts any call, and refuses it if that was asked for.
-pub(crate) fn count_call() -> Result<(), Refused> {
+/// Counts any call; returns whether it is to be refused.
+pub(crate) fn refuses_call() -> bool {
     let call = CALLS.fetch_add(1, Ordering::SeqCst);
-    let refused = FROM.load(Ordering::SeqCst)..UNTIL.load(Ordering::SeqCst);
-    if refused.contains(&call) { Err(Refused) } else { Ok(()) }
+    (FROM.load(Ordering::SeqCst)..UNTIL.load(Ordering::SeqCst)).contains(&call)
 }

@@ -6,10 +6,10 @@ use crate::arena;
 use crate::barrier::{forbid, permit};
 use crate::errno::{errno, errno_kept};
 use crate::huge_pages::{keep_pages_small, split_before_purge};
-use crate::pages::{
-    Access, Refused, map_aligned_with, page_seems_written, page_size, populate, purge, refuse_if_told, unmap,
-};
-use crate::table_below::TableBelow;
+use crate::page_size::page_size;
+use crate::pages::{Access, map_aligned_with, page_seems_written, populate, unmap};
+use crate::ranges::purge;
+use crate::refused::{Refused, refuse_if_told};
 
 /// A range of addresses. What of it is mapped is unmapped when the value is dropped.
 ///
@@ -238,14 +238,6 @@ impl Reservation {
             *pages = Pages::Small;
         }
         Ok(table)
-    }
-
-    /// As [`Reservation::cut_table`], as a table that grows downwards from the end of these bytes.
-    ///
-    /// # Errors
-    /// As [`Reservation::cut_table`].
-    pub fn cut_table_below(&mut self, length: usize) -> Result<TableBelow, Refused> {
-        self.cut_table(length).map(TableBelow::over)
     }
 
     /// Purges the bytes `from..to` (multiples of the page size): gives their memory back to the system. They read as

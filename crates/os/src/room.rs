@@ -5,8 +5,8 @@
 
 use core::mem::MaybeUninit;
 
+use crate::descriptor::read_small;
 use crate::file_error::FileError;
-use crate::identity::read_small;
 
 /// Fewer bytes are not worth a look.
 const FEW: usize = 64 << 20;

@@ -3,8 +3,9 @@
 use core::fmt;
 use core::time::Duration;
 
+use crate::deaths::Deaths;
 use crate::errno::errno_kept;
-use crate::identity::{Deaths, Identity, Life};
+use crate::identity::{Identity, Life};
 
 #[cfg(all(loom, test))]
 #[path = "shared_lock/model.rs"]

@@ -3,7 +3,8 @@
 use core::ptr::NonNull;
 
 use crate::huge_pages::keep_pages_small;
-use crate::pages::{Refused, refuse_if_told, unmap};
+use crate::pages::unmap;
+use crate::refused::{Refused, refuse_if_told};
 use crate::reservation::Reservation;
 
 /// A range of addresses of which parts are backed with memory from its end on, as a [`Reservation`] from its beginning
@@ -25,8 +26,18 @@ pub struct TableBelow {
     extent: usize,
 }
 
+impl Reservation {
+    /// As [`Reservation::cut_table`], as a table that grows downwards from the end of these bytes.
+    ///
+    /// # Errors
+    /// As [`Reservation::cut_table`].
+    pub fn cut_table_below(&mut self, length: usize) -> Result<TableBelow, Refused> {
+        self.cut_table(length).map(TableBelow::over)
+    }
+}
+
 impl TableBelow {
-    pub(crate) fn over(space: Reservation) -> TableBelow {
+    fn over(space: Reservation) -> TableBelow {
         TableBelow { space, extent: 0 }
     }
 

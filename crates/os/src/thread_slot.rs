@@ -4,7 +4,7 @@ use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::errno::errno_kept;
-use crate::pages::{Refused, refuse_call_if_told};
+use crate::refused::{Refused, refuse_call_if_told};
 
 /// Defines a module with `get` and `set` for a thread-local pointer. It starts at the address of a static, so that its
 /// users need not test whether the thread has set it. `$name` is the name of a hidden symbol, which must be unique in a

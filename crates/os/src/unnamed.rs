@@ -4,12 +4,13 @@ use core::ffi::CStr;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use crate::descriptor::retried;
 use crate::errno::errno_kept;
 use crate::file_error::FileError;
 use crate::output::Line;
 use crate::own_file::with_own_path;
 use crate::process::process_id;
-use crate::segment::{SegmentFile, retried};
+use crate::segment_file::SegmentFile;
 
 /// Creates a file without a name in `directory`; on file systems without such files, one with a temporary name.
 pub(crate) fn make_unnamed(directory: &CStr) -> Result<(SegmentFile, Option<TemporaryName>), FileError> {

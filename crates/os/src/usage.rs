@@ -6,8 +6,8 @@ use crate::clock::nanoseconds_if_any;
 use crate::errno::errno_kept;
 use crate::file_error::FileError;
 use crate::output::Line;
-use crate::pages::page_size;
-use crate::segment::SegmentFile;
+use crate::page_size::page_size;
+use crate::segment_file::SegmentFile;
 use crate::ticks::now_nanoseconds;
 use crate::waiting::uncancelled;
 

@@ -7,8 +7,9 @@ use crate::barrier::{forbid, permit};
 use crate::errno::errno_kept;
 use crate::file_error::FileError;
 use crate::file_mapping::FileMapping;
-use crate::pages::Refused;
-use crate::segment::{SegmentFile, back, lengthen, stay_within_limit};
+use crate::refused::Refused;
+use crate::segment::{back, lengthen, stay_within_limit};
+use crate::segment_file::SegmentFile;
 use crate::unnamed::{link_descriptor, make_unnamed};
 
 /// A shared mapping of a file that grows, unmapped when dropped. Only backed bytes may be touched.

@@ -9,6 +9,32 @@ use core::slice;
 use heapwright_os::{Refused, Reservation, page_size, round_to_pages};
 use heapwright_placement::Freed;
 
+/// How much a heap has purged so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageReturns {
+    /// Number of searches for pages to purge, automatic or on request.
+    pub sweeps: u64,
+    /// Runs of pages purged.
+    pub runs: u64,
+    /// Bytes purged.
+    pub bytes: u64,
+}
+
+/// How far the pages in holes are purged.
+#[derive(Clone, Copy)]
+pub(super) struct Sweep {
+    /// From this many pending bytes on, a free may have something to purge.
+    pub(super) from: usize,
+    /// Whether there were more pending bytes than are retained: all are purged, some at a time.
+    pub(super) is_under_way: bool,
+}
+
+impl Sweep {
+    pub(super) fn beyond(keep: usize) -> Sweep {
+        Sweep { from: keep, is_under_way: false }
+    }
+}
+
 /// A set of page numbers.
 pub(super) struct DirtyPages {
     bits: Reservation,

@@ -10,7 +10,7 @@ use core::ptr::NonNull;
 use heapwright_os::{Refused, Reservation, page_size, round_to_pages};
 use heapwright_placement::{Part, Reach, Rules, RulesError};
 
-use super::CreateError;
+use super::settings::CreateError;
 use crate::policy::Policy;
 
 /// The most fronts. Buddies have the most long parts: 33 in the longest region.

@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use heapwright_os::{Refused, Reservation, page_size};
 
-use super::Backing;
+use super::settings::Backing;
 
 /// The frontier moves in steps, so that it is crossed rarely: of this many bytes in a short heap, of a 32nd of a longer
 /// one, up to [`LONGEST_STEP`].

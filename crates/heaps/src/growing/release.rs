@@ -7,34 +7,9 @@ use heapwright_os::page_size;
 use heapwright_placement::{Block, BlockState, Engine, FreeError, Freed, Growth, PolicyKind};
 
 use super::GrowingHeap;
+use super::dirty::{PageReturns, Sweep};
 use super::extend::Short;
 use crate::policy::Policy;
-
-/// How much a heap has purged so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PageReturns {
-    /// Number of searches for pages to purge, automatic or on request.
-    pub sweeps: u64,
-    /// Runs of pages purged.
-    pub runs: u64,
-    /// Bytes purged.
-    pub bytes: u64,
-}
-
-/// How far the pages in holes are purged.
-#[derive(Clone, Copy)]
-pub(super) struct Sweep {
-    /// From this many pending bytes on, a free may have something to purge.
-    from: usize,
-    /// Whether there were more pending bytes than are retained: all are purged, some at a time.
-    is_under_way: bool,
-}
-
-impl Sweep {
-    pub(super) fn beyond(keep: usize) -> Sweep {
-        Sweep { from: keep, is_under_way: false }
-    }
-}
 
 impl<P: Policy> GrowingHeap<P> {
     /// Frees a block that was allocated for `layout`.

@@ -4,7 +4,8 @@ pub(super) use core::hint::spin_loop;
 pub(super) use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
-use crate::identity::{Deaths, Identity, Life};
+use crate::deaths::Deaths;
+use crate::identity::{Identity, Life};
 use crate::ticks::now_nanoseconds;
 
 /// Number of spins before a thread sleeps: longer than an allocation takes.
