@@ -46,8 +46,9 @@ use heapwright_slabs::measures::Measures;
 use heapwright_slabs::mode::measures;
 use heapwright_slabs::{mode, thread};
 pub(crate) use levels::{give, take, take_zeroed};
-use short::{Contents, Short};
+use short::Short;
 use span::Kind;
+use zeros::Contents;
 
 /// Has these measures taken from now on. To be called before the first allocation: it has no effect later.
 ///
@@ -103,7 +104,7 @@ pub(crate) fn allocate(layout: Layout, heap: Option<Owned>) -> Result<NonNull<u8
 pub(crate) fn allocate_to_grow(layout: Layout, heap: Option<Owned>) -> Result<NonNull<u8>, OutOfMemory> {
     match class_for(layout.size(), layout.align(), measures()) {
         Some(_) => allocate(layout, heap),
-        None => long::allocate_to_grow(layout).ok_or(OutOfMemory),
+        None => long::allocate_to_grow(layout).or_else(|| after_trim(layout, Contents::Any)).ok_or(OutOfMemory),
     }
 }
 
@@ -116,9 +117,17 @@ fn allocate_with(layout: Layout, contents: Contents, heap: Option<Owned>) -> Res
     let (measures, cache) = (measures(), heap.and_then(cache::of));
     match class_for(layout.size(), layout.align(), measures) {
         Some(class) => short::allocate(class, layout.size(), contents, measures, cache),
-        None => long::allocate(layout, contents),
+        None => long::allocate(layout, contents).or_else(|| after_trim(layout, contents)),
     }
     .ok_or(OutOfMemory)
+}
+
+/// Allocates a block of its own pages after nothing waits any more and no slab is kept for nothing.
+#[cold]
+#[inline(never)]
+fn after_trim(layout: Layout, contents: Contents) -> Option<NonNull<u8>> {
+    trim();
+    long::allocate(layout, contents)
 }
 
 /// Returns the class of a request, if it has one.

@@ -12,18 +12,17 @@ use heapwright_os::{Line, Output, process_id};
 
 use crate::heap::Heap;
 use crate::settings::{PATH_LENGTH, Placement};
-use crate::state::State;
 
 static BEACON: Beacon = Beacon::new();
 
-/// Lights the beacon with the location of the heap of `state`, which must not move; `lock` is the word that is 0 while
-/// no thread holds the heap's lock.
-pub(crate) fn light(state: &mut State, lock: *const u32) {
+/// Lights the beacon with the location of `heap`, which must not move; `lock` is the word that is 0 while no thread
+/// holds the heap's lock.
+pub(crate) fn light(heap: &mut Heap, placement: Placement, lock: *const u32) {
     let mut sighting = Sighting { lock: lock.addr() as u64, ..Sighting::default() };
-    if let Placement::Policy(kind) = state.settings.placement {
+    if let Placement::Policy(kind) = placement {
         sighting.policy = kind as u64;
     }
-    match &mut state.heap {
+    match heap {
         Heap::Growing(heap) => {
             let heap = heap.settled();
             let metadata = heap.metadata();
@@ -51,16 +50,10 @@ fn add_places(sighting: &mut Sighting) {
     sighting.mappings = places.mappings.addr() as u64;
 }
 
-/// Writes the heap's state to a file named by this process's id, if the environment names a directory for it.
-pub(crate) fn leave_last_state(state: &mut State) {
-    if let Some(directory) = state.settings.watch {
-        leave_in(directory, &mut state.heap);
-    }
-}
-
+/// Writes the heap's state to a file in a directory, named by this process's id.
 #[cold]
 #[inline(never)]
-fn leave_in(directory: &Line<PATH_LENGTH>, heap: &mut Heap) {
+pub(crate) fn leave_last_state(directory: &Line<PATH_LENGTH>, heap: &mut Heap) {
     let mut path = directory.clone();
     let _ = write!(path, "/{}\0", process_id());
     let Some(output) = CStr::from_bytes_until_nul(path.bytes()).ok().and_then(Output::file) else {

@@ -7,8 +7,9 @@ use heapwright_os::{page_size, set_errno};
 
 use heapwright_cached as cached;
 
+use crate::exact::{NotResized, Resized};
 use crate::front;
-use crate::heap::{ALIGN, NotResized, Resized};
+use crate::heap::ALIGN;
 
 const ENOMEM: i32 = 12;
 const EINVAL: i32 = 22;

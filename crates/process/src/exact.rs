@@ -6,10 +6,23 @@ use core::ptr::NonNull;
 use heapwright_heaps::{BlockState, FreeError, MappedHeap, OutOfMemory, ResizeError};
 use heapwright_os::page_size;
 
-use crate::heap::{NotResized, Resized};
 #[cfg(test)]
 use crate::order::{Call, record};
 use crate::ruled::Ruled;
+
+/// The outcome of a resize.
+pub(crate) enum Resized {
+    /// The block has the new size, in place or where its pages were moved to.
+    Done(NonNull<u8>),
+    /// A new block was allocated; the caller copies this many bytes to it and frees the old one.
+    Elsewhere(NonNull<u8>, usize),
+}
+
+/// Why a resize failed.
+pub(crate) enum NotResized {
+    NotABlock,
+    OutOfMemory,
+}
 
 /// A block as an error message describes it.
 pub(crate) struct Extent {

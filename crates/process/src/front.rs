@@ -2,35 +2,23 @@
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU8, Ordering};
 
 use heapwright_cached::{self as cached, NotMoved};
 use heapwright_heaps::FreeError;
 
 use crate::complaint::{Call, complaint, complaint_without_heap};
-use crate::exact::Exact;
-use crate::heap::{ALIGN, Heap, NotResized, Resized};
+use crate::exact::{Exact, NotResized, Resized};
+use crate::heap::ALIGN;
+use crate::route::{self, BEHIND_LOCK, CACHED, UNKNOWN};
 use crate::state::{begin, end, with, with_rarely};
-
-/// The heap has not been created yet.
-const UNKNOWN: u8 = 0;
-const BEHIND_LOCK: u8 = 1;
-const CACHED: u8 = 2;
-
-static PATH: AtomicU8 = AtomicU8::new(UNKNOWN);
-
-/// Stores the code path that leads to the heap.
-pub(crate) fn open(heap: &Heap) {
-    PATH.store(if matches!(heap, Heap::Cached) { CACHED } else { BEHIND_LOCK }, Ordering::Release);
-}
 
 /// Returns the code path; [`UNKNOWN`] when there is no memory for a heap.
 #[inline]
 fn path() -> u8 {
-    match PATH.load(Ordering::Acquire) {
+    match route::known() {
         UNKNOWN => {
             begin();
-            PATH.load(Ordering::Acquire)
+            route::known()
         }
         path => path,
     }

@@ -1,7 +1,5 @@
 //! The heap of the process and its statistics.
 
-use core::ptr::NonNull;
-
 use heapwright_cached as cached;
 use heapwright_heaps::{Counters, CreateError, HoleStats, MappedHeap, PageReturns};
 use heapwright_os::{MemoryLimit, Refused, page_size};
@@ -12,20 +10,6 @@ use crate::settings::{Dissolving, Placement, Settings};
 
 /// The least alignment of every block of the cached heap, and under a policy unless its rules say otherwise.
 pub(crate) const ALIGN: usize = 16;
-
-/// The outcome of a resize.
-pub(crate) enum Resized {
-    /// The block has the new size, in place or where its pages were moved to.
-    Done(NonNull<u8>),
-    /// A new block was allocated; the caller copies this many bytes to it and frees the old one.
-    Elsewhere(NonNull<u8>, usize),
-}
-
-/// Why a resize failed.
-pub(crate) enum NotResized {
-    NotABlock,
-    OutOfMemory,
-}
 
 /// The heap of the process.
 #[expect(clippy::large_enum_variant, reason = "a process has one heap, in static memory")]

@@ -15,8 +15,8 @@ use heapwright_heaps::BlockState;
 use heapwright_os::{Line, Stream, set_errno};
 
 use crate::heap::Heap;
-use crate::inspect::{Pieces, Summary};
 use crate::state::with_rarely;
+use crate::summary::{Pieces, Summary};
 
 const EINVAL: i32 = 22;
 

@@ -4,14 +4,15 @@
 //!
 //! - `plain`: text of others in messages, without control characters.
 //! - `settings`: the settings from the environment, read once, before the first allocation.
-//! - `heap`: the process's heap; `exact`: one interface to a growing heap under any policy and to one mapping per
-//!   allocation.
-//! - `state`: that heap behind one lock, created by the first call; fork and exit.
-//! - `front`: the dispatch to the heap, without the lock where none is needed.
-//! - `complaint`: the report about the free of an address that is not a live block.
+//! - `exact`: one interface to a growing heap under any policy and to one mapping per allocation; `heap`: the process's
+//!   heap; `summary`: that in a few figures; `route`: the way to it, through a lock or directly.
 //! - `beacon`: leads a watcher to the heap; the heap's last state.
+//! - `state`: the heap behind one lock, created by the first call; fork.
+//! - `complaint`: the report about the free of an address that is not a live block.
+//! - `front`: the dispatch to the heap, without the lock where none is needed.
 //! - `inspect` and `information`: queries of a program about its heap.
 //! - `decimal`, `classes` and `statistics`: the table and the JSON that are written at exit.
+//! - `life`: when the library is loaded, and when the process exits.
 //! - the functions of this page: the malloc family, without its exported names.
 //!
 //! No code here calls a function of the malloc family or allocates.
@@ -30,13 +31,16 @@ mod front;
 mod heap;
 mod information;
 mod inspect;
+mod life;
 #[cfg(test)]
 mod order;
 mod plain;
+mod route;
 mod ruled;
 mod settings;
 mod state;
 mod statistics;
+mod summary;
 
 pub use calls::{
     ANY, allocate, allocate_aligned, allocate_aligned_loosely, allocate_aligned_strictly, allocate_into,
@@ -44,5 +48,6 @@ pub use calls::{
     give_sized, reallocate, reallocate_array, refuse, take, usable_size,
 };
 pub use information::write_information;
-pub use inspect::{Pieces, Summary, print_statistics, summary, trim};
-pub use state::{finish, start};
+pub use inspect::{print_statistics, summary, trim};
+pub use life::{finish, start};
+pub use summary::{Pieces, Summary};

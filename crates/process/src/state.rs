@@ -1,18 +1,14 @@
-//! The heap of this process, from its first allocation to its exit.
+//! The heap of this process, from its first allocation on, behind one lock.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use heapwright_cached as cached;
-use heapwright_os::{
-    ForkPass, HeldAcrossForks, Lock, Locked, Output, Refused, abort, has_variable_with, hold_across_forks,
-    program_name, trust_the_clock_of_the_c_library, uncancelled,
-};
+use heapwright_os::{ForkPass, HeldAcrossForks, Lock, Locked, Output, Refused, abort, hold_across_forks};
 
 use crate::beacon;
-use crate::front;
 use crate::heap::Heap;
+use crate::route;
 use crate::settings::{OnBadFree, Settings};
-use crate::statistics;
 
 /// The heap and its settings.
 pub(crate) struct State {
@@ -45,6 +41,11 @@ pub(crate) fn with_rarely<R>(act: impl FnOnce(&mut State) -> R) -> Option<R> {
     lock_begun().as_mut().map(act)
 }
 
+/// Runs `act` on the state, if it has been created.
+pub(crate) fn with_existing<R>(act: impl FnOnce(&mut State) -> R) -> Option<R> {
+    STATE.lock().as_mut().map(act)
+}
+
 #[cold]
 #[inline(never)]
 fn lock_begun() -> Locked<'static, Option<State>> {
@@ -66,8 +67,8 @@ pub(crate) fn begin() {
     let heap = Heap::new(&settings).inspect_err(|&error| settings.refuse_rules_that_fail(error));
     if let Ok(heap) = heap {
         let state = state.insert(State { heap, settings, bad_frees: 0 });
-        beacon::light(state, STATE.word());
-        front::open(&state.heap);
+        beacon::light(&mut state.heap, state.settings.placement, STATE.word());
+        route::open(&state.heap);
     }
 }
 
@@ -85,7 +86,7 @@ fn settings() -> Result<Settings, Refused> {
 /// Registers the handlers of forks when the library is loaded, or with the first allocation if that comes earlier, so
 /// that they are the last to take locks and the first to free them. Called without the lock: when many handlers are
 /// registered, this allocates.
-fn register_fork_handlers() {
+pub(crate) fn register_fork_handlers() {
     static REGISTERED: AtomicBool = AtomicBool::new(false);
     if REGISTERED.swap(true, Ordering::Relaxed) {
         return;
@@ -101,36 +102,6 @@ fn register_fork_handlers() {
 pub(crate) fn end(line: &[u8]) -> ! {
     Output::standard_error().write(line);
     abort()
-}
-
-/// Called when the library is loaded. Reads the settings if there are any, even if the program never allocates;
-/// otherwise a program that allocates nothing creates no heap.
-pub fn start() {
-    register_fork_handlers();
-    trust_the_clock_of_the_c_library();
-    if has_variable_with(b"HEAPWRIGHT_") {
-        begin();
-    }
-    if reports() {
-        // Kept for the end, when the program may be in another directory.
-        let _kept = program_name();
-    }
-}
-
-/// Whether statistics are reported at the end.
-fn reports() -> bool {
-    STATE.lock().as_ref().is_some_and(|state| state.settings.asks_for_counts())
-}
-
-/// Called when the process exits.
-pub fn finish() {
-    if reports() {
-        statistics::report();
-    }
-    // Other threads may still change the heap: the lock is held.
-    if let Some(state) = &mut *STATE.lock() {
-        uncancelled(|| beacon::leave_last_state(state));
-    }
 }
 
 /// The locks that are held across a fork: the heap's lock, and those of the cached heap.

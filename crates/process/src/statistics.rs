@@ -10,10 +10,10 @@ use heapwright_os::{Line, Output, peak_of_program, process_id, program_name, unc
 use crate::classes::{self, ClassLine};
 use crate::decimal::Decimal;
 use crate::heap::Heap;
-use crate::inspect::Summary;
 use crate::plain::Plain;
 use crate::settings::{PATH_LENGTH, Report};
 use crate::state::{State, with_rarely};
+use crate::summary::Summary;
 
 /// Large enough for the longest table and the longest JSON.
 type Text = Line<{ 24 << 10 }>;

@@ -5,8 +5,9 @@ use core::ptr::NonNull;
 
 use heapwright_os::prefetch;
 
-use super::short::{self, Contents, Short};
+use super::short::{self, Short};
 use super::span::SlabAt;
+use super::zeros::Contents;
 use super::{Measures, cache, canary, class_for, span, zeros};
 use heapwright_slabs::classes::{GRAIN, class_of};
 use heapwright_slabs::mode::{measures, uncounted_measures};

@@ -8,9 +8,9 @@ use heapwright_os::{Lock, Refused, round_to_pages};
 
 use super::fault::{Fault, end};
 use super::quarantine::{Queue, Waiting};
-use super::short::Contents;
 use super::span::{self, Kind};
 use super::span_pages;
+use super::zeros::Contents;
 use super::{Measures, canary, ready_spans};
 use crate::counts;
 use heapwright_slabs::arena::ARENA;
@@ -82,7 +82,7 @@ fn begin(number: u32, length: usize, layout: Layout, contents: Contents) -> Opti
     Some(block)
 }
 
-/// Places a span, if need be after nothing waits any more and no slab is kept for nothing.
+/// Places a span.
 fn place(length: usize, spare: usize, align: usize) -> Option<u32> {
     if align <= SLAB
         && spare == 0
@@ -94,11 +94,7 @@ fn place(length: usize, spare: usize, align: usize) -> Option<u32> {
             Err(Refused) => remove(number),
         }
     }
-    let placed = span_pages::place(&mut *ARENA.lock()?, length, spare, align);
-    placed.or_else(|| {
-        super::trim();
-        span_pages::place(&mut *ARENA.lock()?, length, 0, align)
-    })
+    span_pages::place(&mut *ARENA.lock()?, length, spare, align)
 }
 
 /// Frees the block at a number.

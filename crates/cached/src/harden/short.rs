@@ -9,6 +9,7 @@ use super::cache::Cache;
 use super::fault::{Fault, end};
 use super::record::{Record, record};
 use super::span::SlabAt;
+use super::zeros::Contents;
 use super::{Measures, canary, shelf, span, zeros};
 use crate::counts;
 use heapwright_slabs::arena::ARENA;
@@ -23,15 +24,6 @@ pub(super) struct Short {
     block: NonNull<u8>,
     class: usize,
     record: &'static Record,
-}
-
-/// What an allocated block contains.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Contents {
-    /// Whatever its memory contains.
-    Any,
-    /// Zeros.
-    Zeros,
 }
 
 /// Allocates a block of a class for `size` bytes, from the calling thread's cache if it has one.

@@ -4,6 +4,15 @@ use core::ptr::NonNull;
 
 use heapwright_slabs::classes::GRAIN;
 
+/// What an allocated block contains.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Contents {
+    /// Whatever its memory contains.
+    Any,
+    /// Zeros.
+    Zeros,
+}
+
 /// The longest block that is processed by overlapping steps: longer ones are faster by `memset` and by a plain loop.
 pub(super) const LONGEST: usize = 512;
 
