@@ -10,7 +10,8 @@ use heapwright_stream::{Call, Timed};
 use crate::glibc;
 use crate::marked;
 use crate::residency::{self, WATCHED_FROM, is_long, is_long_block};
-use crate::state::{end_turn, is_to_be_timed, note, take_mark};
+use crate::rest::{end_turn, is_to_be_timed, take_mark};
+use crate::state::note;
 use crate::system;
 use crate::timing::{noting, timed};
 

@@ -6,10 +6,10 @@
 //! malloc does itself. When the recording ends (no space, no collector), the program continues.
 //!
 //! From the bottom up: `glibc` (the real functions), `system` (the bytes that they have from the system), `python`
-//! (the frames of its interpreter), `detail` (times and stacks), `directory` (where streams are), `usage` (memory,
-//! faults, processor time), `state` (the process's stream) with `marked` (the blocks to which a program limits it),
-//! `residency` (what is touched of long blocks), `timing` (how long calls take), `calls` (the family, recorded),
-//! `names` (the same, exported).
+//! (the frames of its interpreter), `marked` (the blocks to which a program limits it), `detail` (times and stacks),
+//! `rest` (whether a thread writes), `timing` (how long calls take), `directory` (where streams are), `usage` (memory,
+//! faults, processor time), `state` (the process's stream), `residency` (what is touched of long blocks), `calls` (the
+//! family, recorded), `names` (the same, exported), `marks` (how a program marks blocks), `life` (load and exit).
 #![no_builtins]
 #![cfg_attr(panic = "abort", no_std)]
 
@@ -17,10 +17,13 @@ mod calls;
 mod detail;
 mod directory;
 mod glibc;
+mod life;
 mod marked;
+mod marks;
 mod names;
 mod python;
 mod residency;
+mod rest;
 mod state;
 mod system;
 mod timing;
@@ -32,12 +35,12 @@ heapwright_os::export_dlopen!();
 /// Starts recording when the library is loaded, so that a process that never allocates has a stream too.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static START: extern "C" fn() = state::start;
+static START: extern "C" fn() = life::start;
 
 /// Completes the stream when the program exits.
 #[used]
 #[unsafe(link_section = ".fini_array")]
-static END: extern "C" fn() = state::end;
+static END: extern "C" fn() = life::end;
 
 #[cfg(panic = "abort")]
 #[panic_handler]

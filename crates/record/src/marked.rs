@@ -1,8 +1,7 @@
 //! The marked blocks of a program: only what is requested in them is recorded, and how much was live in them is
 //! counted.
 //!
-//! A program marks a block by calling [`heapwright_record_begin`] and [`heapwright_record_end`], which it looks up by
-//! name (`dlsym`). Outside of marked blocks requests are left out, and frees are recorded: the blocks of the trace are
+//! Outside of marked blocks requests are left out, and frees are recorded: the blocks of the trace are
 //! freed when the program frees them.
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
@@ -10,7 +9,6 @@ use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering
 use heapwright_os::variable;
 use heapwright_stream::{Call, Packed, Record};
 
-use crate::state;
 use crate::system;
 
 /// The environment variable that requests marked blocks only.
@@ -55,7 +53,7 @@ fn count(record: Packed) {
     }
     // SAFETY: calls are recorded while the block lives: requests after glibc has allocated it, frees and resizes before
     // glibc frees it.
-    let bytes = unsafe { system::usable_size(state::block_of(record)) } as i64;
+    let bytes = unsafe { system::usable_size(system::block_of(record)) } as i64;
     if record.is_release() {
         LIVE.fetch_sub(bytes, Ordering::Relaxed);
     } else {
@@ -166,47 +164,18 @@ impl OpenBlocks {
     }
 }
 
-/// What a marked block remembers until it ends.
-#[repr(C)]
-pub struct Marked {
-    /// Live bytes when it began.
-    live: i64,
-    /// Its number among the open ones, plus one.
-    number: u64,
-}
-
-/// Begins a marked block. Returns 1, or 0 when blocks are not recorded in this process (`record --marked`), or 4,096
-/// are open.
-///
-/// # Safety
-/// `block` is valid for a write.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapwright_record_begin(block: *mut Marked) -> i32 {
-    if !is_enabled() || !state::is_on() {
-        return 0;
-    }
-    let begun = state::exclusively(|| {
-        let live = LIVE.load(Ordering::Relaxed);
-        OPEN_BLOCKS.open(live).map(|number| Marked { live, number: number.into() })
-    });
-    let Some(marked) = begun.flatten() else { return 0 };
-    // SAFETY: `block` is valid for a write, as this function requires.
-    unsafe { block.write(marked) };
+/// Opens a block; returns how many bytes are live, and the block's number plus one. `None` when too many are open. The
+/// lock of the recording's state is held.
+pub(crate) fn open() -> Option<(i64, u32)> {
+    let live = LIVE.load(Ordering::Relaxed);
+    let number = OPEN_BLOCKS.open(live)?;
     OPEN.fetch_add(1, Ordering::Relaxed);
-    1
+    Some((live, number))
 }
 
-/// Ends a marked block. Returns by how many bytes the live blocks of the process had grown in it at most; 0 when it is
-/// not open.
-///
-/// # Safety
-/// `block` is valid for a read.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn heapwright_record_end(block: *const Marked) -> u64 {
-    // SAFETY: `block` is valid for a read, as this function requires.
-    let Marked { live, number } = unsafe { block.read() };
-    let close = || u32::try_from(number).ok().and_then(|number| OPEN_BLOCKS.close(number));
-    let Some(peak) = state::exclusively(close).flatten() else { return 0 };
+/// Closes a block; returns the most bytes that were live in it, and `None` when it is not open. The lock is held.
+pub(crate) fn close(number: u32) -> Option<i64> {
+    let peak = OPEN_BLOCKS.close(number)?;
     OPEN.fetch_sub(1, Ordering::Relaxed);
-    u64::try_from(peak - live).unwrap_or(0)
+    Some(peak)
 }

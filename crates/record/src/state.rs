@@ -2,25 +2,28 @@
 
 use core::fmt::Write;
 use core::ops::Range;
-use core::ptr::{NonNull, null_mut, with_exposed_provenance, with_exposed_provenance_mut};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, compiler_fence};
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use heapwright_os::{
     FileError, HeldAcrossForks, Line, Lock, Locked, Output, errno_kept, hold_across_forks, process_id,
-    second_thread_word, set_second_thread_word, set_thread_word, sleep_for_a_millisecond, thread_number, thread_word,
-    uncancelled, undisturbed,
+    set_second_thread_word, set_thread_word, sleep_for_a_millisecond, thread_number, thread_word, uncancelled,
+    undisturbed,
 };
 use heapwright_stream::{
     Appended, Buffer, Call, Header, Limits, Origin, Packed, Record, Recording, note_forked, note_refusal,
 };
 
-use crate::detail::{self, Detail, Kind};
+use crate::detail::{self, Detail};
 use crate::directory;
 use crate::glibc;
 use crate::marked;
 use crate::python;
-use crate::residency;
-use crate::system;
+use crate::rest::{
+    AT_REST, AT_REST_DETAILED, AT_REST_TIMED, AT_REST_WITH_STACKS, at_rest, begin_to_write, end_writing,
+    is_to_be_timed, own_buffer, take_mark,
+};
+use crate::system::{self, block_of};
 use crate::timing;
 use crate::usage;
 
@@ -44,76 +47,6 @@ static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// The header of a stream that has ended, in which lost calls are counted; null while there is none.
 static ENDED: AtomicPtr<Header> = AtomicPtr::new(null_mut());
-
-/// Value of the thread's word when the thread is not writing to its buffer. The word is 0 when the thread has no
-/// buffer, and when a signal has interrupted the thread while it was writing.
-///
-/// The buffer's address is in the thread's second word. A call stores 0 in the first word, and then loads the second: a
-/// handler that runs before the store may change the buffer, and one that runs after it does not.
-const AT_REST: usize = 1;
-
-/// Replaces [`AT_REST`] when calls are recorded with times or stacks, which do not fit in 16 bytes: such threads take a
-/// slower code path.
-const AT_REST_DETAILED: usize = 2;
-
-/// Replaces [`AT_REST`] when nothing but stacks is recorded besides: calls that release blocks fit in 16 bytes.
-const AT_REST_WITH_STACKS: usize = 8;
-
-/// Replaces the others when the thread's next call is to be timed.
-const AT_REST_TIMED: usize = 4;
-
-/// Returns the buffer of the calling thread, if it has one.
-#[inline(always)]
-fn own_buffer() -> *const Buffer {
-    with_exposed_provenance(second_thread_word())
-}
-
-/// Marks the calling thread as writing, so that handlers of signals leave its buffer alone from now on, and returns the
-/// buffer; null when the thread has none. Called when the thread was at rest.
-#[inline(always)]
-fn begin_to_write() -> *const Buffer {
-    set_thread_word(0);
-    compiler_fence(Ordering::SeqCst);
-    own_buffer()
-}
-
-/// Ends that; `rest` is the thread's word from now on.
-#[inline(always)]
-fn end_writing(rest: usize) {
-    compiler_fence(Ordering::SeqCst);
-    set_thread_word(rest);
-}
-
-/// Whether the next call of this thread is to be timed.
-#[inline(always)]
-pub(crate) fn is_to_be_timed() -> bool {
-    thread_word() & AT_REST_TIMED != 0
-}
-
-/// Ends that: the next call is one as any other.
-pub(crate) fn take_mark() {
-    if is_to_be_timed() {
-        set_thread_word(at_rest());
-    }
-}
-
-/// Has the next call of this thread recorded behind those that other threads have recorded until now.
-pub(crate) fn end_turn() {
-    let buffer = own_buffer();
-    if thread_word() != 0 && !buffer.is_null() {
-        // SAFETY: the buffer is this thread's and mapped as long as the recording lives, and the thread is not writing
-        // to it.
-        unsafe { (*buffer).end_turn() };
-    }
-}
-
-fn at_rest() -> usize {
-    match Detail::kind() {
-        Kind::None => AT_REST,
-        Kind::Stacks => AT_REST_WITH_STACKS,
-        Kind::Any => AT_REST_DETAILED,
-    }
-}
 
 /// Records a call of this thread; returns the block's address, so that the slow code paths are tail calls, for which no
 /// registers are saved.
@@ -146,17 +79,15 @@ fn note_packed(record: Packed) -> *mut u8 {
     }
 }
 
-/// Called when the library is loaded.
-pub(crate) extern "C" fn start() {
+/// Creates the stream, in the process that has loaded the library.
+pub(crate) fn begin_here() {
     PROCESS.store(process_id(), Ordering::Relaxed);
     undisturbed(begin);
 }
 
-/// Called when the process exits: notes what was touched of the long blocks that are left and what the process uses,
-/// and adds the mappings of libraries that were loaded late. The collector may get to their stacks when the process has
-/// ended and its mappings cannot be read any more.
-pub(crate) extern "C" fn end() {
-    residency::end_all();
+/// Adds what the process uses at its end, and the mappings of libraries that were loaded late. The collector may get to
+/// their stacks when the process has ended and its mappings cannot be read any more.
+pub(crate) fn complete() {
     undisturbed(|| {
         let Some(mut state) = lock_state() else { return };
         if let State::On(recording) = &mut *state {
@@ -370,10 +301,6 @@ fn lock_state() -> Option<Locked<'static, State>> {
 /// Returns whether this process is recorded.
 pub(crate) fn is_on() -> bool {
     !OFF.load(Ordering::Relaxed) && ENDED.load(Ordering::Relaxed).is_null()
-}
-
-pub(crate) fn block_of(record: Packed) -> *mut u8 {
-    with_exposed_provenance_mut(record.address() as usize)
 }
 
 /// Writes a call to `own`, which is the thread's buffer from now on, or else to the shared buffer, without a stack.

@@ -2,11 +2,11 @@
 //! the program break, and blocks with a mapping of their own. Both can be read from words that glibc maintains anyway.
 //! Not available when another malloc interposes glibc's.
 
-use core::ptr::{NonNull, null_mut};
+use core::ptr::{NonNull, null_mut, with_exposed_provenance_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use heapwright_os::{SegmentFile, stat_field};
-use heapwright_stream::Header;
+use heapwright_stream::{Header, Packed};
 
 use crate::glibc::{self, BREAK};
 
@@ -36,6 +36,11 @@ static OTHERS: AtomicBool = AtomicBool::new(false);
 
 /// The header in which the bytes are recorded; null while there is no stream.
 static HEADER: AtomicPtr<Header> = AtomicPtr::new(null_mut());
+
+/// The block of a call.
+pub(crate) fn block_of(record: Packed) -> *mut u8 {
+    with_exposed_provenance_mut(record.address() as usize)
+}
 
 /// Reads the word before a block: its length and flags.
 ///

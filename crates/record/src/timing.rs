@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use heapwright_os::{now_nanoseconds, ticks, ticks_after_work};
 use heapwright_stream::{Header, Timed};
 
-use crate::state::take_mark;
+use crate::rest::take_mark;
 
 /// Durations that are below all that count at most ([`Timed::most_nanoseconds`]), in ticks of any processor's counter.
 const SHORT: u64 = 1000;
