@@ -27,7 +27,6 @@ use crate::slab_list::NO_SLAB;
 use crate::tables::{HEAP_STEP, Tables};
 use retention::Retention;
 use stretches::{Stretch, Stretches};
-use surrendered::Surrendered;
 
 /// The least address space that is reserved for the pages.
 const LEAST_CAPACITY: usize = 16 << 20;
@@ -86,6 +85,16 @@ pub struct ArenaState {
     stretches: Stretches,
     surrendered: Surrendered,
     tables: Tables,
+}
+
+/// The ranges of addresses that were given back to the system for good (`surrendered`). The engine has them as blocks,
+/// which are never freed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Surrendered {
+    /// The number of ranges.
+    pub ranges: usize,
+    /// Their bytes.
+    pub bytes: usize,
 }
 
 /// The heaps that exist, by their numbers. The operations are in `heap::registry`.
@@ -413,7 +422,7 @@ impl ArenaState {
         self.stretches.observe_end(self.end());
         let start = self.place(layout).ok()?;
         let used = self.pages.counters().map_or(0, |counters| counters.live as usize);
-        let stretch = self.stretches.observe_slab(start, used, self.end());
+        let stretch = self.stretches.observe_slab(start, used, (self.pages.base(), self.end()));
         ARENA.slabs_placed.fetch_add(1, Ordering::Relaxed);
         let number = ARENA.number_of(start.addr().get())?;
         Some((number, self.pages.was_kept(start, SLAB), stretch))

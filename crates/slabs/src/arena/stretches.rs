@@ -20,7 +20,6 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use heapwright_os::{HUGE_PAGE, back_by_huge_page, forbid_huge_pages, huge_page_size, resident_unless_filtered};
 
-use super::ARENA;
 use crate::scarcity;
 
 /// The length of a stretch, in bytes. Where pages are longer than 4 KiB, huge pages have 32 or 512 MiB, and are not
@@ -72,9 +71,14 @@ impl Stretches {
         }
     }
 
-    /// Observes that a slab was placed, in a heap with `used` bytes that reaches up to `end`. Returns the stretch that
-    /// begins with it if that is to be backed.
-    pub(super) fn observe_slab(&mut self, slab: NonNull<u8>, used: usize, end: usize) -> Option<Stretch> {
+    /// Observes that a slab was placed, in a heap with `used` bytes that reaches from `base` up to `end`. Returns the
+    /// stretch that begins with it if that is to be backed.
+    pub(super) fn observe_slab(
+        &mut self,
+        slab: NonNull<u8>,
+        used: usize,
+        (base, end): (NonNull<u8>, usize),
+    ) -> Option<Stretch> {
         let start = slab.addr().get();
         if used < PROBED_FROM || huge_page_size() != STRETCH {
             return None;
@@ -92,7 +96,7 @@ impl Stretches {
         }
         self.seen = start + STRETCH;
         let probes = probes_below(start - used / RECENT_PART);
-        (probes[0] >= self.small.start).then_some(Stretch { start: slab, probes })
+        (probes[0] >= self.small.start).then_some(Stretch { base, start: slab, probes })
     }
 }
 
@@ -109,6 +113,8 @@ fn probes_below(end: usize) -> [usize; 2] {
 /// A stretch that begins with a new slab.
 #[must_use]
 pub(crate) struct Stretch {
+    /// Where the heap begins.
+    base: NonNull<u8>,
     start: NonNull<u8>,
     /// The addresses of the probes that decide.
     probes: [usize; 2],
@@ -122,11 +128,14 @@ impl Stretch {
     #[cold]
     #[inline(never)]
     pub(crate) unsafe fn back(self) {
-        if scarcity::purges_at_once() || is_left_small() || !self.probes.into_iter().all(is_nearly_full) {
+        if scarcity::purges_at_once()
+            || is_left_small()
+            || !self.probes.into_iter().all(|probe| self.is_nearly_full(probe))
+        {
             return;
         }
         // SAFETY: the caller's promise. The pages are private anonymous memory, and purged by the functions of `os`.
-        match unsafe { back_by_huge_page(ARENA.base().addr(), self.start) } {
+        match unsafe { back_by_huge_page(self.base.addr().get(), self.start) } {
             Some(duration) if duration > QUICK => {
                 let next = NEXT_SMALL.load(Relaxed);
                 LEFT_SMALL.store(next, Relaxed);
@@ -136,6 +145,13 @@ impl Stretch {
             None => {}
         }
     }
+
+    /// Returns whether nearly all pages of a probe are in memory.
+    fn is_nearly_full(&self, probe: usize) -> bool {
+        const NEARLY: usize = STRETCH / 16 * 15;
+        let start = NonNull::new(self.base.as_ptr().with_addr(probe));
+        start.and_then(|start| resident_unless_filtered(start, STRETCH)).is_some_and(|resident| resident >= NEARLY)
+    }
 }
 
 /// Counts a stretch as left to small pages, as long as some are to be.
@@ -143,13 +159,6 @@ fn is_left_small() -> bool {
     let left = LEFT_SMALL.load(Relaxed);
     LEFT_SMALL.store(left.saturating_sub(1), Relaxed);
     left != 0
-}
-
-/// Returns whether nearly all pages of a probe are in memory.
-fn is_nearly_full(probe: usize) -> bool {
-    const NEARLY: usize = STRETCH / 16 * 15;
-    let start = NonNull::new(ARENA.base().with_addr(probe));
-    start.and_then(|start| resident_unless_filtered(start, STRETCH)).is_some_and(|resident| resident >= NEARLY)
 }
 
 #[cfg(all(test, not(loom)))]

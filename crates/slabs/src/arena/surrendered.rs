@@ -5,18 +5,9 @@ use core::alloc::Layout;
 
 use heapwright_os::{Refused, give_addresses_back, take_addresses_back};
 
-use super::ArenaState;
+use super::{ArenaState, Surrendered};
 use crate::classes::SLAB;
 use crate::errors::OutOfMemory;
-
-/// The ranges that were given back. The engine has them as blocks, which are never freed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Surrendered {
-    /// The number of ranges.
-    pub ranges: usize,
-    /// Their bytes.
-    pub bytes: usize,
-}
 
 impl ArenaState {
     /// Returns the addresses that were given back.
