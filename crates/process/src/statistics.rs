@@ -218,7 +218,9 @@ fn print_json(pattern: &[u8]) {
     path.push(b"\0");
     let Ok(path) = CStr::from_bytes_until_nul(path.bytes()) else { return };
     let Some(output) = Output::file(path) else {
-        return complain_about(path, b"check that its folder exists and can be written to");
+        let advice = b"check that its folder exists and can be written to; `heapwright run` removes its own when the \
+            program that it has started ends";
+        return complain_about(path, advice);
     };
     let mut text = Text::new();
     let _ = with_rarely(|state| write_json(&mut text, &Figures::of(state)));

@@ -46,8 +46,8 @@ pub fn why_unreported(name: &OsStr, status: ExitStatus) -> String {
         return format!("no statistics: {name} was ended by {} before it could report", ending(status));
     }
     format!(
-        "no statistics: {name} ended without its exit handlers (as _exit does), or was started without \
-         LD_PRELOAD (env -i and sudo do this)"
+        "no statistics: {name} ended without its exit handlers (as _exit does, and a daemon's first process), or was \
+         started without LD_PRELOAD (env -i and sudo do this)"
     )
 }
 

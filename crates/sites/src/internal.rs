@@ -185,10 +185,10 @@ pub fn is_internal(frame: &Frame) -> bool {
 }
 
 fn is_internal_name(function: &str, frame: &Frame) -> bool {
-    if let Some(rest) = function.strip_prefix('<')
-        && let Some(implemented) = of_primitive(rest)
+    if let Some((of_type, of_trait)) = function.strip_prefix('<').and_then(of_impl)
+        && is_standard_type(of_type)
     {
-        return implemented.is_none_or(|of_trait| is_internal_name(of_trait, frame));
+        return of_trait.is_none_or(|of_trait| is_internal_name(of_trait, frame));
     }
     let path = path(function);
     let begins_with = |prefixes: &[&str]| prefixes.iter().any(|prefix| path.starts_with(prefix));
@@ -233,15 +233,41 @@ fn is_library_of_cplusplus(module: &str) -> bool {
     ["libstdc++.so", "libc++.so", "libc++abi.so", "libsupc++.so"].iter().any(|name| module.starts_with(name))
 }
 
-/// Returns the trait of a Rust method of a primitive type, as in `<u8 as alloc::slice::Concat>::concat` without its
-/// first character; `Some(None)` for an inherent method, as in `<str>::repeat`.
-fn of_primitive(rest: &str) -> Option<Option<&str>> {
-    let end = rest.find([' ', '>']).unwrap_or(rest.len());
-    let (name, behind) = rest.split_at(end);
-    let is_integer =
+/// Returns the type of a Rust method, and its trait with what follows: of `<u8 as alloc::slice::Concat>::concat` without
+/// its first character, or of an inherent method, `<str>::repeat`.
+fn of_impl(rest: &str) -> Option<(&str, Option<&str>)> {
+    let mut depth = 0_usize;
+    let mut before = ' ';
+    for (at, c) in rest.char_indices() {
+        match c {
+            '<' | '[' | '(' => depth += 1,
+            // That of `fn() -> u8` closes nothing.
+            '>' if before == '-' => {}
+            '>' if depth == 0 => return Some((&rest[..at], None)),
+            '>' | ']' | ')' => depth = depth.saturating_sub(1),
+            ' ' if depth == 0 => {
+                if let Some(of_trait) = rest[at..].strip_prefix(" as ") {
+                    return Some((&rest[..at], Some(of_trait)));
+                }
+            }
+            _ => {}
+        }
+        before = c;
+    }
+    None
+}
+
+/// Whether a type is one that a Rust program finds: its methods are those of the standard libraries, but the methods of
+/// the program's own traits.
+fn is_standard_type(name: &str) -> bool {
+    let name = name.trim_start_matches(['&', '*']);
+    let name = ["mut ", "const ", "dyn "].iter().fold(name, |name, word| name.strip_prefix(word).unwrap_or(name));
+    let is_number =
         name.strip_prefix(['u', 'i', 'f']).is_some_and(|bits| bits == "size" || bits.parse::<u8>().is_ok());
-    let is_primitive = is_integer || matches!(name, "str" | "bool" | "char" | "T") || name.starts_with(['[', '(']);
-    is_primitive.then(|| behind.strip_prefix(" as "))
+    is_number
+        || matches!(name, "str" | "bool" | "char" | "T" | "!")
+        || name.starts_with(['[', '('])
+        || ["fn(", "unsafe ", "extern ", "std::"].iter().chain(&RUST).any(|start| name.starts_with(start))
 }
 
 /// Returns the name by which a program calls a function of a C library. In the library itself, glibc's `strdup` is
@@ -400,6 +426,10 @@ mod tests {
             "<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem",
             "<str>::repeat",
             "<[T]>::to_vec",
+            "<[u8; 4] as core::clone::Clone>::clone",
+            "<alloc::vec::Vec<my::T> as core::iter::traits::collect::Extend<my::T>>::extend",
+            "<dyn core::any::Any>::of",
+            "<alloc::boxed::Box<dyn core::ops::function::FnOnce() -> my::T> as core::ops::function::FnOnce<()>>::call_once",
             "_PyObject_Malloc",
             "PyMem_RawMalloc",
             // glibc's own names, as its debug information has them.
@@ -440,6 +470,16 @@ mod tests {
             "<my::Thing as core::clone::Clone>::clone",
             "my::module::alloc",
             "<u8 as my::Encode>::encode",
+            // A program's own traits, for types that it finds.
+            "<[u8; 4] as my::Load>::load",
+            "<(u64, u8) as my::Load>::load",
+            "<&[u8] as my::Load>::load",
+            "<*const u8 as my::Load>::load",
+            "<fn(u8) -> u8 as my::Load>::load",
+            "<alloc::string::String as my::Load>::load",
+            "<alloc::vec::Vec<alloc::string::String> as my::Load<core::option::Option<u8>>>::load",
+            "<std::path::PathBuf as my::Load>::load::{{closure}}",
+            "<dyn core::fmt::Debug as my::Load>::load",
             "PyList_New",
             "__GI__IO_file_doallocate",
             "(anonymous namespace)::malloc_things()",

@@ -1,8 +1,9 @@
 //! Call sites: turns the stack of a thread into a site of the trace.
 //!
 //! From the bottom up: `binary` (files with code), `made` (code that is in none), `rules` (how the process follows its
-//! stacks), `signal` (what a signal interrupted), `modules` (where it has mapped files; the unwinder), `numbers` (the
-//! paths that it has followed), `names` (functions and lines), and here the sites of one process.
+//! stacks), `signal` (what a signal interrupted), `modules` (where it has mapped files; the unwinder), `unloads` (where it
+//! will have none), `numbers` (the paths that it has followed), `names` (functions and lines), and here the sites of one
+//! process.
 
 mod binary;
 mod made;
@@ -13,6 +14,7 @@ mod python;
 mod realigned;
 mod rules;
 mod signal;
+mod unloads;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -31,6 +33,7 @@ use self::modules::{Change, End, Modules};
 use self::numbers::Numbers;
 use self::python::PythonFrames;
 use self::signal::SIGNAL;
+use self::unloads::Unloads;
 use crate::merge::{CallPath, Python, PythonName};
 use crate::producer::Producer;
 use crate::source::Table;
@@ -82,6 +85,7 @@ const SHORTER: [(usize, [usize; 2]); 3] = [(4, [12, 12]), (6, [4, 8]), (7, [1, 4
 pub struct Sites {
     library: Library,
     look: Look,
+    unloads: Unloads,
     modules: Modules,
     numbers: Numbers,
     python: PythonFrames,
@@ -116,6 +120,7 @@ impl Sites {
         Sites {
             library,
             look,
+            unloads: Unloads::of(process.stream.clone()),
             modules,
             numbers,
             python,
@@ -141,6 +146,7 @@ impl Sites {
 
     /// Forgets code that is not mapped any more. Its addresses are looked up again when calls come from there.
     pub fn remove_code(&mut self, code: &Range<u64>) {
+        self.unloads.pass(code);
         let change = self.modules.forget(code);
         self.settle(change);
         self.numbers.settle_unloaded();
@@ -169,9 +175,19 @@ impl Sites {
         if self.made.read(|start, end| change = change.max(modules.add_made(start, end))) {
             change = change.max(modules.follow_made_code());
         }
-        let looked = (self.look)(&mut |mapping| change = change.max(modules.add(mapping)));
+        let (unloads, mut pending, mut is_doubted) = (&mut self.unloads, None, false);
+        let looked = (self.look)(&mut |mapping| {
+            let pending: &Vec<Range<u64>> = pending.get_or_insert_with(|| unloads.pending());
+            let (start, end) = (mapping.range.start as u64, mapping.range.end as u64);
+            // It may have come later than the call.
+            if pending.iter().any(|code| start < code.end && code.start < end) {
+                is_doubted = true;
+            } else {
+                change = change.max(modules.add(mapping));
+            }
+        });
         self.settle(change);
-        if looked && change == Change::Nothing && self.pathless.len() < MOST_PATHLESS {
+        if looked && !is_doubted && change == Change::Nothing && self.pathless.len() < MOST_PATHLESS {
             self.pathless.insert(page_of(address));
         }
         change != Change::Nothing
