@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 
-use heapwright_host::destination::STANDARD_OUTPUT;
+use heapwright_host::names::STANDARD_OUTPUT;
 use heapwright_show::number::parse_bytes;
 use heapwright_translation::Redaction;
 

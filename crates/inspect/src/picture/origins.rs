@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use heapwright_host::target::printable;
+use heapwright_host::names::printable;
 use serde::Serialize;
 
 use super::{Heaps, overlaps};
