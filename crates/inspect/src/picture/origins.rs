@@ -6,7 +6,7 @@ use std::ops::Range;
 use heapwright_host::names::printable;
 use serde::Serialize;
 
-use super::{Heaps, overlaps};
+use super::heaps::{Heaps, overlaps};
 use crate::mappings::Mapping;
 use crate::memory::{Memory, PAGE, PageState};
 use crate::threads::Threads;
