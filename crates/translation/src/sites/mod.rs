@@ -11,6 +11,7 @@ mod names;
 mod numbers;
 mod python;
 mod realigned;
+mod redaction;
 mod rules;
 mod signal;
 
@@ -30,6 +31,7 @@ use self::made::MadeCode;
 use self::modules::{Change, End, Modules};
 use self::numbers::Numbers;
 use self::python::PythonFrames;
+pub use self::redaction::Redaction;
 use self::signal::SIGNAL;
 use crate::merge::{CallPath, Python, PythonName};
 use crate::producer::Producer;
@@ -55,16 +57,6 @@ pub struct Sampled {
     pub shortened: u64,
     /// Requests from sites that the trace had no room for.
     pub left_out: u64,
-}
-
-/// What a trace leaves out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Redaction {
-    /// Nothing.
-    #[default]
-    Nothing,
-    /// Arguments, environment and paths; names of files stay.
-    Private,
 }
 
 /// The most pages of code without a file that are remembered.
