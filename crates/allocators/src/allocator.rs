@@ -8,13 +8,11 @@ use anyhow::{Context, Result};
 
 use heapwright_rules::RuleSet;
 
+use crate::baselines::{NO_OP, SYSTEM};
 use crate::peers::{self, Peer};
 use crate::policy;
 use crate::preload;
 use heapwright_host::names::Shown;
-
-/// The system's malloc a second time: its difference from the first is the noise of the run.
-pub const SYSTEM_AGAIN: &str = "system (A/A)";
 
 /// The allocator of a child process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,10 +43,10 @@ impl Allocator {
     /// Returns the name in tables.
     pub fn name(&self) -> &str {
         match self {
-            Allocator::System => "system",
+            Allocator::System => SYSTEM,
             Allocator::Heapwright(policy) | Allocator::Ruled(policy, _) => policy,
             Allocator::Peer(peer) => &peer.name,
-            Allocator::NoOp => "no-op",
+            Allocator::NoOp => NO_OP,
         }
     }
 

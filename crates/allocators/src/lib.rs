@@ -2,6 +2,7 @@
 //! machine.
 
 pub mod allocator;
+pub mod baselines;
 pub mod elf;
 pub mod launcher;
 pub mod peers;

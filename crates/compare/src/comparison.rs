@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::confirm::Confirmation;
+use super::confirmation::Confirmation;
 use super::recorded::Recorded;
 use super::row::{Kind, Row};
 use super::trace::Trace;

@@ -2,7 +2,7 @@
 
 use super::comparison::Comparison;
 use super::metric::{Metric, Origin};
-use super::program::Predicted;
+use super::predicted::Predicted;
 use super::row::{Kind, Parts, Round, Row, Start, TimedRound};
 use heapwright_stats::{Estimate, median, paired_ratios};
 
@@ -139,7 +139,7 @@ impl Comparison {
             row.figures.retain(|metric, _| metric.origin() == Origin::Simulated);
             estimates.into_iter().for_each(|(metric, estimate)| row.set(metric, estimate));
             let peak = row.median(Metric::Peak).filter(|_| row.kind != Kind::NoOp);
-            row.program = Predicted::of(row);
+            row.program = Predicted::of(&row.figures);
             row.parts = peak.map(|peak| Parts::of(peak.round() as u64, row.at_peak, self.trace.peak_asked, row.usable));
         }
     }

@@ -2,9 +2,9 @@
 //!
 //! The files, from the bottom up; each uses those before it only:
 //!
-//! - `metric` (figures by name), `row` (an allocator or a policy, and its figures), `trace` (what is replayed),
-//!   `recorded` (what the recorded process used), `typed` (the command line), `comparison` (all that is found out),
-//!   `subject` (what is compared);
+//! - `metric` (figures by name), `predicted` (those of the whole program), `row` (an allocator or a policy, and its
+//!   figures), `trace` (what is replayed), `recorded` (what the recorded process used), `typed` (the command line),
+//!   `confirmation` (runs of the program itself), `comparison` (all that is found out), `subject` (what is compared);
 //! - `figures` (made from rounds), `background` and `program` (predictions of the whole program), `start` (the cost of
 //!   starting a program), `pace` and `rounds` (real replays), `simulate` (policies without memory);
 //! - `marks`, `baseline`, `fidelity`, `basis`, `rival`, `fragmentation`, `act`, `recommend` (what the figures mean);
@@ -20,6 +20,7 @@ mod basis;
 mod comparison;
 mod condition;
 mod confirm;
+mod confirmation;
 mod describe;
 mod export;
 mod fidelity;
@@ -30,6 +31,7 @@ mod judge;
 mod marks;
 mod metric;
 mod pace;
+mod predicted;
 mod program;
 mod recommend;
 mod recorded;
@@ -57,13 +59,13 @@ use heapwright_show::terminal;
 
 pub use self::arguments::{Arguments, EXAMPLES};
 pub use self::comparison::{Comparison, Recommendation};
-use self::confirm::Confirmation;
+use self::confirmation::Confirmation;
 use self::export::Form;
 pub use self::gather::{Plan, gather, gather_around};
 use self::judge::{Field, Judgement, Outcome};
 pub use self::metric::Metric;
 pub use self::pace::Pace;
-pub use self::program::Predicted;
+pub use self::predicted::Predicted;
 pub use self::recorded::Recorded;
 pub use self::rounds::Course;
 pub use self::row::{Parts, Row, Sample};

@@ -4,8 +4,7 @@
 use super::comparison::Comparison;
 use super::metric::Metric;
 use super::row::{Kind, Round, Row};
-use heapwright_stats::{Estimate, median, paired_ratios};
-use serde::{Deserialize, Serialize};
+use heapwright_stats::{median, paired_ratios};
 
 /// The least ratio of the recorded time of calls to the replayed one without page faults, and the greatest ratio to the
 /// replayed time with them, with which times are predicted. Some page faults of a replay happen in its calls, others
@@ -14,33 +13,6 @@ pub const ALIKE: [f64; 2] = [0.25, 4.0];
 
 /// The share of malloc and free in the program's processor time up to which that ratio does not matter.
 const SMALL: f64 = 0.05;
-
-/// The predicted figures of the whole program; `None` where the trace does not say enough.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Predicted {
-    /// Peak resident bytes, as the kernel counts them for a process that ended.
-    pub peak: Option<Estimate>,
-    /// Processor time in seconds.
-    pub processor: Option<Estimate>,
-    /// Processor time over that with the system's malloc.
-    pub processor_over_system: Option<Estimate>,
-    /// Peak over that with the system's malloc.
-    pub peak_over_system: Option<Estimate>,
-}
-
-impl Predicted {
-    /// Returns the predictions among the figures of a row; `None` without any.
-    pub fn of(row: &Row) -> Option<Predicted> {
-        let figure = |metric| row.figures.get(&metric).copied();
-        let predicted = Predicted {
-            peak: figure(Metric::ProgramPeak),
-            processor: figure(Metric::ProgramTime),
-            processor_over_system: figure(Metric::ProgramTimeOverSystem),
-            peak_over_system: figure(Metric::ProgramPeakOverSystem),
-        };
-        (predicted.peak.is_some() || predicted.processor.is_some()).then_some(predicted)
-    }
-}
 
 impl Comparison {
     /// Returns a predicted figure of the program with a row's allocator, by each of the rounds; empty where nothing can

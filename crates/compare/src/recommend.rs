@@ -3,7 +3,7 @@
 use super::act;
 use super::basis::{Basis, Evidence, percent};
 use super::comparison::{Comparison, Recommendation, Verdict};
-use super::confirm::ProgramRun;
+use super::confirmation::ProgramRun;
 use super::fragmentation::fragmentation;
 use super::pace::comparisons;
 use super::rival::{MOST_NOISE, PREDICTED, Rival};

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 
 use super::super::comparison::Fidelity;
-use super::super::confirm::{Confirmation, Confirmed, ProgramRun};
+use super::super::confirmation::{Confirmation, Confirmed, ProgramRun};
 use super::super::recorded::Recorded;
 use super::super::row::Kind;
 use super::super::synthetic::{Synthetic, row};

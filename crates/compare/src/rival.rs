@@ -2,7 +2,7 @@
 
 use super::basis::{Basis, Evidence};
 use super::comparison::Comparison;
-use super::confirm::{Confirmation, Confirmed, ProgramRun};
+use super::confirmation::{Confirmation, Confirmed, ProgramRun};
 use super::figures::{EQUAL, LITTLE_BYTES};
 use super::pace::comparisons;
 use super::row::Row;

@@ -6,7 +6,7 @@ use heapwright_placement::PolicyKind;
 use serde::{Deserialize, Serialize};
 
 use super::metric::Metric;
-use super::program::Predicted;
+use super::predicted::Predicted;
 use heapwright_show::number;
 use heapwright_stats::Estimate;
 

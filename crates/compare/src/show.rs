@@ -5,7 +5,7 @@ use anstyle::{AnsiColor, Color, Style};
 use super::baseline;
 use super::basis::Evidence;
 use super::comparison::Comparison;
-use super::confirm::{Confirmation, Figure, ProgramRun};
+use super::confirmation::{Confirmation, Figure, ProgramRun};
 use super::marks::{Mark, marks};
 use super::metric::{Metric, Origin};
 use super::row::{Parts, Row, signed};
@@ -173,7 +173,7 @@ fn changes(comparison: &Comparison, before: &Comparison, width: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::confirm::Confirmed;
+    use super::super::confirmation::Confirmed;
     use super::super::recorded::Recorded;
     use super::super::row::Kind;
     use super::super::synthetic::{Synthetic, row};

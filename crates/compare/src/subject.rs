@@ -4,7 +4,7 @@ use std::iter;
 
 use super::row::{Kind, Row};
 use heapwright_allocators::allocator::Allocator;
-use heapwright_allocators::allocator::SYSTEM_AGAIN;
+use heapwright_allocators::baselines::SYSTEM_AGAIN;
 use heapwright_allocators::peers::{self, Peer};
 use heapwright_allocators::policy;
 use heapwright_rules::RuleSet;

@@ -5,7 +5,7 @@ use super::metric::Metric;
 use super::recorded::Recorded;
 use super::row::{Kind, Round, Row, Start};
 use super::trace::Trace;
-use heapwright_allocators::allocator::SYSTEM_AGAIN;
+use heapwright_allocators::baselines::SYSTEM_AGAIN;
 use heapwright_host::machine::Machine;
 use heapwright_stats::Estimate;
 

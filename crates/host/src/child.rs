@@ -89,8 +89,8 @@ pub fn serve(jobs: &[Job]) -> Option<ExitCode> {
 /// Does the job that this process was started for, if it is `job`, and ends the process.
 ///
 /// To be called by a constructor of the program, which runs before Rust prepares `main` and allocates for that. All
-/// that the job needs for itself is in `own`, the program's global allocator, so that malloc's heap is unused when it
-/// begins.
+/// that the job needs for itself is in `own`, from which the program's global allocator takes it, so that malloc's heap
+/// is unused when it begins.
 pub fn serve_before_main(job: &Job, own: &OwnMemory) {
     own.begin();
     if let Some((name, task)) = called()

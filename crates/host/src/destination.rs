@@ -10,11 +10,8 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{Access, access};
 
-use crate::draft::{Draft, folder_of};
-use crate::names::Shown;
-
-/// The name that stands for standard output.
-pub const STANDARD_OUTPUT: &str = "-";
+use crate::draft::{Draft, cannot, folder_of};
+use crate::names::{STANDARD_OUTPUT, Shown};
 
 /// The first bytes of every trace.
 const TRACE: &[u8; 8] = b"hwtrace\0";
@@ -166,15 +163,6 @@ impl Destination {
             Target::Open(number) => duplicate(*number),
         };
         opened.with_context(|| cannot(&self.named))
-    }
-}
-
-/// The message about a file that cannot be written.
-pub(crate) fn cannot(place: &Path) -> String {
-    if place.as_os_str() == STANDARD_OUTPUT {
-        "standard output cannot be written".to_owned()
-    } else {
-        format!("{} cannot be written", place.shown())
     }
 }
 

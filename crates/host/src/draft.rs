@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use tempfile::NamedTempFile;
 
-use crate::destination::cannot;
+use crate::names::{STANDARD_OUTPUT, Shown};
 use crate::process::reason_of_failed_write;
 use crate::temporary::Listed;
 
@@ -98,6 +98,15 @@ impl Write for Draft {
 
     fn flush(&mut self) -> io::Result<()> {
         self.as_file_mut().flush()
+    }
+}
+
+/// The message about a file that cannot be written.
+pub(crate) fn cannot(place: &Path) -> String {
+    if place.as_os_str() == STANDARD_OUTPUT {
+        "standard output cannot be written".to_owned()
+    } else {
+        format!("{} cannot be written", place.shown())
     }
 }
 

@@ -129,6 +129,14 @@ pub fn has_capabilities(path: &Path) -> bool {
     getxattr(path, c"security.capability", &mut nothing[..]).is_ok_and(|length| length > 0)
 }
 
+/// Returns the paths of what lies in `folder`, in order; none if it cannot be read.
+pub fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    files.sort();
+    files
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,9 +19,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 
+use crate::cleanup;
 use crate::files;
 use crate::process::{without_ignored_hangup, without_signals};
-use crate::temporary;
 
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
@@ -107,7 +107,7 @@ fn monotonic_milliseconds() -> u64 {
 
 fn take(signal: i32) {
     if ENDS.load(Ordering::Acquire) {
-        temporary::remove_all();
+        cleanup::remove_all();
         // Fails only for signals that this process cannot receive.
         let _ = low_level::emulate_default_handler(signal);
     }

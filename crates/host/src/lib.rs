@@ -1,6 +1,7 @@
 //! Services of the operating system: files, memory, clocks, signals, threads.
 
 pub mod child;
+pub mod cleanup;
 pub mod clock;
 pub mod descriptors;
 pub mod destination;
@@ -20,6 +21,7 @@ pub mod out_of_memory;
 pub mod own_memory;
 pub mod parallel;
 pub mod process;
+pub mod program_allocator;
 pub mod shown_time;
 pub mod target;
 pub mod temporary;

@@ -40,6 +40,16 @@ impl Shown for Path {
     }
 }
 
+/// The name that stands for standard output.
+pub const STANDARD_OUTPUT: &str = "-";
+
+/// Returns a name that a program has given as text that does nothing to a terminal. The newline at its end is the
+/// system's.
+pub fn printable(name: &[u8]) -> String {
+    let name = name.strip_suffix(b"\n").unwrap_or(name);
+    String::from_utf8_lossy(name).shown().into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::ffi::OsStrExt;

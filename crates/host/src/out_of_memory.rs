@@ -7,8 +7,8 @@ use std::{panic, ptr};
 
 use heapwright_os::MemoryLimit;
 
+use crate::cleanup;
 use crate::own_memory::OwnMemory;
-use crate::temporary;
 
 /// The longest line, in bytes.
 const LINE: usize = 200;
@@ -127,7 +127,7 @@ fn end_the_process(size: Option<usize>, spare: &OwnMemory) -> ! {
                 // SAFETY: nothing uses the mapping.
                 unsafe { libc::munmap(reserve, RESERVE) };
             }
-            temporary::remove_all_if_unlocked();
+            cleanup::remove_all_if_unlocked();
         }
         // The spare memory is used up, too.
         Err(ending) if ending == this => {}

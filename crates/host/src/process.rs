@@ -11,8 +11,8 @@ use std::process::{Child, Command};
 
 use signal_hook::low_level;
 
+use crate::cleanup;
 use crate::dispositions::was_ignored;
-use crate::temporary;
 
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, geteuid, getpid, getrlimit, getsid, kill_process, kill_process_group, setrlimit,
@@ -112,7 +112,7 @@ pub fn leads_its_session() -> bool {
 pub fn reason_of_failed_write(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::BrokenPipe => {
-            temporary::remove_all();
+            cleanup::remove_all();
             end_by_signal(libc::SIGPIPE);
             error.to_string()
         }

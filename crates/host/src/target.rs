@@ -21,7 +21,7 @@ use heapwright_os::{ForeignError, read_foreign};
 use self::pages::copy;
 use self::state::{denied, remedy};
 use crate::files::open_plain;
-use crate::names::Shown;
+use crate::names::printable;
 
 /// Bytes of the head of a page.
 pub const HEAD: usize = 16;
@@ -175,13 +175,6 @@ impl Target {
             _ => None,
         }
     }
-}
-
-/// Returns a name that a program has given as text that does nothing to a terminal. The newline at its end is the
-/// system's.
-pub fn printable(name: &[u8]) -> String {
-    let name = name.strip_suffix(b"\n").unwrap_or(name);
-    String::from_utf8_lossy(name).shown().into_owned()
 }
 
 #[cfg(test)]

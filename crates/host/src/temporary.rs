@@ -7,17 +7,14 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process;
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use tempfile::Builder;
 
+use crate::cleanup;
 use crate::interruption;
 use crate::locked_folder::{LockedFolder, remove_abandoned};
 use crate::names::Shown;
-
-/// What to remove.
-static ALL: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// The variable that names the folder of temporary files.
 const PLACE: &str = "TMPDIR";
@@ -111,7 +108,7 @@ pub(crate) struct Listed {
 
 impl Listed {
     pub(crate) fn new(path: &Path) -> io::Result<Listed> {
-        all(|all| all.push(path.to_owned()));
+        cleanup::add(path);
         // First listed: the thread that listens may have no memory to begin with, which ends the process.
         let listed = Listed { path: path.to_owned() };
         interruption::watch()?;
@@ -121,34 +118,7 @@ impl Listed {
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        all(|all| {
-            if let Some(at) = all.iter().position(|path| *path == self.path) {
-                all.swap_remove(at);
-            }
-        });
-    }
-}
-
-fn all<R>(change: impl FnOnce(&mut Vec<PathBuf>) -> R) -> R {
-    change(&mut ALL.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
-/// Removes everything, before this process ends.
-pub fn remove_all() {
-    remove(&all(std::mem::take));
-}
-
-/// Removes everything, unless the list is being changed, perhaps by this thread.
-pub(crate) fn remove_all_if_unlocked() {
-    if let Ok(all) = ALL.try_lock() {
-        remove(&all);
-    }
-}
-
-fn remove(paths: &[PathBuf]) {
-    // What cannot be removed stays behind: the process ends.
-    for path in paths {
-        let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        cleanup::forget(&self.path);
     }
 }
 

@@ -9,7 +9,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use heapwright_host::files::{next_data, open_plain};
 use heapwright_host::names::Shown;
-use heapwright_host::target::{Thread, printable};
+use heapwright_host::names::printable;
+use heapwright_host::target::Thread;
 
 use crate::mappings::{Mapping, without_huge_pages};
 use crate::memory::{Memory, PAGE, PageState};

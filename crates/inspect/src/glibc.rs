@@ -3,13 +3,15 @@
 //! The layout of `malloc_state` and `malloc_par` differs between versions of glibc. It is derived from what every
 //! version shares: the bins, a ring of arenas, and the start of the program break.
 
+mod arena;
 mod arenas;
 mod lists;
 mod main_arena;
 mod mmapped;
 mod walk;
 
-pub use arenas::{Arena, Arenas, Parameters, Segment, find, ranges};
+pub use arena::{Arena, Segment};
+pub use arenas::{Arenas, Parameters, find, ranges};
 pub use lists::{Cache, Cached, cache_sized, fast_blocks};
 pub use mmapped::own_mappings;
 pub use walk::{ArenaMap, Block, Listing, MapCell, SizeClass, Walked, walk};

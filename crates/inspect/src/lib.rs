@@ -4,6 +4,7 @@
 //! is read counts as damaged until it was checked: walks are bounded, and contradictions are counted.
 
 mod allocators;
+mod bounds;
 pub mod core_file;
 pub mod glibc;
 pub mod growth;

@@ -129,6 +129,11 @@ fn kilobytes(text: &str) -> Option<u64> {
     text.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
+/// Returns the mapping that contains `address`.
+pub fn mapping_of(mappings: &[Mapping], address: u64) -> Option<Range<u64>> {
+    mappings.iter().find(|mapping| mapping.range.contains(&address)).map(|mapping| mapping.range.clone())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,8 +4,8 @@ use heapwright_show::number::{bytes, grouped};
 use heapwright_show::table::{Cell, Side, Table};
 use heapwright_watch::figures::HeapFigures;
 
+use crate::bounds::{MOST, ROWS, TOUCHED};
 use crate::picture::Picture;
-use crate::shown::{MOST, ROWS, TOUCHED};
 
 /// Returns the verdict.
 pub fn verdict(picture: &Picture, heap: &HeapFigures) -> String {

@@ -1,5 +1,6 @@
 //! A picture of a process's memory: what it consists of, and what would bring it down.
 
+mod heaps;
 mod origins;
 mod threads;
 
@@ -16,6 +17,7 @@ use crate::memory::{Memory, PAGE, PageState, page_count};
 use crate::peek::{self, Contents, Statics};
 use crate::threads::Threads;
 
+use self::heaps::Heaps;
 pub use self::origins::Origin;
 use self::origins::origins;
 pub use self::threads::ThreadPicture;
@@ -420,35 +422,6 @@ fn add(classes: &mut BTreeMap<u64, SizeClass>, size: u64, more: SizeClass) {
 /// Returns the key of a size that thread caches have: up to 1 KiB it is exact.
 fn exact(size: u64) -> u64 {
     if size <= 1024 { size } else { size.next_power_of_two() }
-}
-
-/// Where the arenas of glibc's malloc lie.
-#[derive(Default)]
-struct Heaps {
-    /// Whether there are any.
-    are_known: bool,
-    main: Vec<Range<u64>>,
-    others: Vec<Range<u64>>,
-}
-
-impl Heaps {
-    fn of(arenas: Option<&glibc::Arenas>) -> Heaps {
-        let Some(found) = arenas else { return Heaps::default() };
-        let (main, others): (Vec<&Arena>, _) = found.arenas.iter().partition(|arena| arena.is_main);
-        let ranges = |arenas: Vec<&Arena>| {
-            let segments = arenas.into_iter().flat_map(|arena| &arena.segments);
-            segments.map(|segment| segment.range.clone()).collect()
-        };
-        Heaps { are_known: true, main: ranges(main), others: ranges(others) }
-    }
-
-    fn overlap(&self, range: &Range<u64>) -> bool {
-        overlaps(&self.main, range) || overlaps(&self.others, range)
-    }
-}
-
-fn overlaps(segments: &[Range<u64>], range: &Range<u64>) -> bool {
-    segments.iter().any(|segment| segment.start < range.end && range.start < segment.end)
 }
 
 /// Returns for each number of arenas, by powers of two, the free bytes in memory of those that would not be: at most

@@ -5,18 +5,10 @@ use heapwright_show::table::{Cell, Side, Table};
 use heapwright_show::terminal;
 
 use crate::allocators::UNKNOWN;
+use crate::bounds::{MOST, ROWS, TOUCHED};
 use crate::own;
 use crate::peek::{Contents, Figures};
 use crate::picture::{Glibc, Picture};
-
-/// The share of memory from which on it counts as the cause.
-pub(crate) const MOST: f64 = 0.7;
-
-/// The share of blocks in memory below which it is shown.
-pub(crate) const TOUCHED: f64 = 0.9;
-
-/// The most sizes and origins that are shown.
-pub(crate) const ROWS: usize = 12;
 
 /// Returns the picture as text for the terminal.
 pub fn text(picture: &Picture) -> String {

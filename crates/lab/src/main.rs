@@ -16,6 +16,7 @@ use heapwright_host::descriptors::{described, let_output_without_a_place_fail};
 use heapwright_host::interruption;
 use heapwright_host::out_of_memory;
 use heapwright_host::own_memory::OwnMemory;
+use heapwright_host::program_allocator::ProgramAllocator;
 use heapwright_host::threads::with_enough_stack;
 use heapwright_show::usage::{self, Misuse};
 
@@ -34,8 +35,10 @@ const JOBS: [Job; 4] = [
     heapwright_workloads::shared::worker::JOB,
 ];
 
-#[global_allocator]
 static OWN: OwnMemory = OwnMemory::new();
+
+#[global_allocator]
+static ALLOCATOR: ProgramAllocator = ProgramAllocator::beside(&OWN);
 
 /// Takes the place of the C library's function, which aborts without memory.
 ///

@@ -22,6 +22,7 @@ mod resident;
 mod sampler;
 mod script;
 mod slots;
+mod span;
 mod thinned;
 mod timeline;
 mod violation;

@@ -15,6 +15,7 @@ use heapwright_trace::{Event, Kind, ReadError, Reader, Sample, Totals};
 
 use super::op::{Op, code, written};
 use super::slots::{Live, Slots};
+use super::span::Span;
 use super::thinned::Thinned;
 use super::timeline::{Interpolated, Mark, Timeline};
 use super::windows::{Clock, Divider, Rules, Windows};
@@ -40,18 +41,6 @@ pub struct Script {
     marks: usize,
     damage: Option<ReadError>,
     incomplete: Option<String>,
-}
-
-/// The first and last event of a thread, by number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
-    pub(super) first: u64,
-    pub(super) last: u64,
-}
-
-impl Span {
-    /// A thread without events.
-    const NEVER: Span = Span { first: u64::MAX, last: 0 };
 }
 
 /// Figures that are counted while compiling.

@@ -8,7 +8,7 @@
 //! - where the clock moves.
 
 use super::op::{Op, code};
-use super::script::Span;
+use super::span::Span;
 
 /// The windows of a script.
 #[derive(Debug, Default, PartialEq, Eq)]

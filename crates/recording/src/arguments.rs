@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 
-use heapwright_host::destination::STANDARD_OUTPUT;
+use heapwright_host::names::STANDARD_OUTPUT;
 use heapwright_show::number::parse_bytes;
 use heapwright_translation::Redaction;
 
-use super::program::{Options, Printed};
+use super::options::{Options, Printed};
 
 /// The examples at the end of the help text.
 pub const EXAMPLES: &str = "\

@@ -17,8 +17,8 @@ use heapwright_os::FileError;
 use heapwright_translation::Source;
 
 use super::left::Left;
+use super::options::Options;
 use super::process::{Details, PAUSE, Process, SHORT_PAUSE, program};
-use super::program::Options;
 use super::recorded::{Recorded, Refused, Unread};
 use super::traces::{Owner, Traces};
 

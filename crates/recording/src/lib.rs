@@ -1,19 +1,23 @@
 //! `heapwright record`: runs an unmodified program and writes every malloc-family call of every process to a trace.
 //!
-//! From the bottom up: `room` (the directory of streams), `partial` (a file while it is written), `traces` (the files),
-//! `totals` (what a process used), `looking` (when its mappings are listed), `recorded` (the outcome of one process),
-//! `process` (the trace of one process), `left` (what runs when the program has ended), `collector` (all streams while
-//! the program runs), `program` (a program from start to end, also for other commands), `summary` (the report at the
+//! From the bottom up: `options` (what to record), `room` (the directory of streams), `partial` (a file while it is
+//! written), `reasons` (why a recording lacks something), `recorded` (the outcome of one process), `traces` (the
+//! files), `totals` (what a process used), `looking` (when its mappings are listed), `process` (the trace of one
+//! process), `left` (what runs when the program has ended), `collector` (all streams while the program runs), `outcome`
+//! (that of a program), `program` (a program from start to end, also for other commands), `summary` (the report at the
 //! end), `sampling` (which requests have a call site), `source` (a trace to analyse, recorded if need be).
 
 mod arguments;
 mod collector;
 mod left;
 mod looking;
+mod options;
+mod outcome;
 mod partial;
 mod process;
 mod program;
 mod python;
+mod reasons;
 mod recorded;
 mod room;
 pub mod sampling;
@@ -27,7 +31,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 pub use self::arguments::{Arguments, EXAMPLES};
-pub use self::program::{Interrupted, Options, Printed, Recording, program};
+pub use self::options::{Options, Printed};
+pub use self::outcome::Recording;
+pub use self::program::{Interrupted, program};
 pub use self::recorded::{Recorded, Unread};
 use heapwright_host::interruption;
 pub use heapwright_translation::Redaction;

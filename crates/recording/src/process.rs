@@ -18,9 +18,9 @@ use heapwright_translation::{Clock, Figures, Library, Rate, Redaction, Sites, So
 
 use super::looking::looking;
 use super::python;
+use super::reasons;
 use super::recorded::Recorded;
 use super::sampling::{self, Sampling};
-use super::summary;
 use super::totals;
 use super::traces::{Begun, Owner, Traces};
 
@@ -166,7 +166,7 @@ impl Process {
             totals::sample_last(source, &mut translation)?;
             recorded.totals = totals::totals(source, &translation);
             recorded.share_of_calls = totals::share_of_calls(source, translation.figures().events(), &recorded.totals);
-            let lacking = summary::lacking("the program", recorded.sampled.unwrap_or_default(), recorded.stackless);
+            let lacking = reasons::lacking("the program", recorded.sampled.unwrap_or_default(), recorded.stackless);
             if !lacking.is_empty() {
                 translation.annotate(sampling::LACKING, &lacking.join(". "))?;
             }
@@ -210,9 +210,9 @@ fn has_calls(source: &Source, stop: &AtomicBool) -> bool {
 /// Returns why the trace ends before its process does.
 fn why_incomplete(source: &Source, recorded: &Recorded) -> Option<String> {
     if let Some(limit) = recorded.limit {
-        return Some(summary::why_limited(limit));
+        return Some(reasons::why_limited(limit));
     }
-    let failure = source.header().failure().map(summary::reason);
+    let failure = source.header().failure().map(reasons::reason);
     failure.or_else(|| recorded.outlived.then(|| "the process was still running when the program ended".to_owned()))
 }
 

@@ -3,22 +3,21 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
-use std::num::NonZero;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 
 use super::collector::{Collected, Collector};
-use super::left::Left;
+use super::options::{Options, Printed};
+use super::outcome::{Recording, why_few, why_unheard};
 use super::process::Details;
 use super::python;
-use super::recorded::{Recorded, Refused, Unread, no_stream, without_calls};
+use super::recorded::{Recorded, Refused, no_stream, without_calls};
 use super::room::Room;
-use super::summary;
 use super::traces::Traces;
 use heapwright_allocators::preload;
 use heapwright_host::interruption::Interruption;
@@ -28,124 +27,7 @@ use heapwright_run::launch::Finished;
 use heapwright_run::{NotStarted, in_front, launch, program as executable};
 use heapwright_show::number;
 use heapwright_stream::Header;
-use heapwright_translation::{Library, Rate, Redaction};
-
-/// Where the program's standard output goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Printed {
-    /// To this command's standard output.
-    Inherited,
-    /// To this command's standard error: standard output has nothing but the result.
-    ToErrors,
-    /// Nowhere.
-    Discarded,
-}
-
-/// What to record, and which traces to keep.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Path of the program's trace; the traces of other processes lie next to it.
-    pub output: PathBuf,
-    /// Names of the programs to record; empty for all.
-    pub only: Vec<String>,
-    /// Whether to leave out the processes that the program starts.
-    pub main_only: bool,
-    /// Whether to record the time of every call.
-    pub times: bool,
-    /// Sampling period of call sites: one request in this many; `None` records no sites.
-    pub sites: Option<NonZero<u32>>,
-    /// Minimum number of events for a trace of another process to be kept.
-    pub least_events: u64,
-    /// Whether Python takes its objects from malloc, so that they are recorded.
-    pub python: bool,
-    /// Whether only what is requested within marked blocks is recorded.
-    pub marked: bool,
-    /// Limit of the length of each trace in bytes.
-    pub max_size: Option<u64>,
-    /// What the traces leave out.
-    pub redaction: Redaction,
-    /// Where the program's standard output goes.
-    pub printed: Printed,
-}
-
-impl Options {
-    /// Default minimum number of events: a shorter trace says too little about an allocator to be worth keeping.
-    pub const USUAL_LEAST: u64 = 10_000;
-
-    /// The default options, with the trace at `output`.
-    pub fn usual(output: PathBuf) -> Options {
-        Options {
-            output,
-            only: Vec::new(),
-            main_only: false,
-            times: false,
-            sites: None,
-            least_events: Options::USUAL_LEAST,
-            python: false,
-            marked: false,
-            max_size: None,
-            redaction: Redaction::Nothing,
-            printed: Printed::Inherited,
-        }
-    }
-}
-
-/// The outcome of a recorded program.
-pub struct Recording {
-    /// The traces that were kept, at least one: the program's own first, if there is one, then the others by descending
-    /// number of events.
-    pub traces: Vec<Recorded>,
-    /// Traces that were removed because they have few events.
-    pub left_out: Vec<Recorded>,
-    /// Processes that have no trace because their calls could not be read.
-    pub unread: Option<Unread>,
-    /// Processes that run, and have made no call until the recording ended.
-    pub unheard: Vec<Left>,
-    /// Exit status of the program.
-    pub status: ExitStatus,
-    /// The signal by which another process asked this command to end, while the program ran.
-    pub asked_to_end: Option<i32>,
-    /// Wall time of the program.
-    pub elapsed: Duration,
-}
-
-impl Recording {
-    /// Returns the trace to analyse: the program's own, unless another process has so many more events that the program
-    /// was only its wrapper, as a shell or a compiler's driver is.
-    pub fn main(&self) -> &Recorded {
-        /// Ratio of events from which on the program counts as a wrapper of another process.
-        const WRAPPED: u64 = 10;
-        let own = &self.traces[0];
-        let most = self.traces.iter().max_by_key(|one| one.figures.events()).unwrap_or(own);
-        let is_wrapper = !own.is_the_program || own.figures.events().saturating_mul(WRAPPED) < most.figures.events();
-        if is_wrapper { most } else { own }
-    }
-
-    /// Returns the same, of a recording to temporary files.
-    ///
-    /// # Errors
-    /// When nothing of it could be written, with what to do.
-    pub fn written(&self) -> Result<&Recorded> {
-        let main = self.main();
-        match summary::why_empty(main) {
-            Some(why) => bail!(why),
-            None => Ok(main),
-        }
-    }
-
-    /// Describes the processes that have no trace although they made calls, or may do so, in a line each.
-    pub fn without_calls(&self) -> impl Iterator<Item = String> {
-        let unread = self.unread.as_ref().map(Unread::describe);
-        let unheard = (!self.unheard.is_empty()).then(|| why_unheard(&self.unheard));
-        unread.into_iter().chain(unheard).chain(why_few(&self.left_out))
-    }
-
-    /// Returns how the program failed, a sentence for people, unless it succeeded or this command was asked to end it.
-    pub fn failure(&self) -> Option<String> {
-        let has_failed = !self.status.success() && self.asked_to_end.is_none();
-        has_failed.then(|| format!("the program ended with {}; what it did until then is shown", self.status))
-    }
-}
+use heapwright_translation::{Library, Rate};
 
 /// A recording that was interrupted after the program had ended.
 #[derive(Debug)]
@@ -275,32 +157,6 @@ fn names_of_uncertain_successors(traces: &[Recorded], left_out: &[Recorded], pid
     let of_process = || traces.iter().chain(left_out).filter(|one| one.pid == pid);
     let is_one = |one: &&Recorded| of_process().filter(|other| other.image == one.image).count() > 1;
     of_process().filter(is_one).flat_map(|one| one.names.clone()).collect()
-}
-
-/// Says that nothing is known of processes that continue.
-fn why_unheard(unheard: &[Left]) -> String {
-    let names: Vec<String> = unheard.iter().map(|left| format!("{} [{}]", left.name.shown(), left.pid)).collect();
-    still_running(&names, "had made no call yet")
-}
-
-/// Describes the processes without a trace that continue, and whose calls until then were few; `None` if there are
-/// none.
-fn why_few(left_out: &[Recorded]) -> Option<String> {
-    let outlived = left_out.iter().filter(|one| one.outlived);
-    let names: Vec<String> = outlived.map(|one| format!("{} [{}]", one.program.shown(), one.pid)).collect();
-    (!names.is_empty()).then(|| still_running(&names, "had made few calls until then"))
-}
-
-/// Describes processes that continue, and what they had done.
-fn still_running(names: &[String], done: &str) -> String {
-    const LISTED: usize = 3;
-    let mut listed = names[..names.len().min(LISTED)].join(", ");
-    if let Some(more) = names.len().checked_sub(LISTED).filter(|&more| more > 0) {
-        listed.push_str(&format!(", {} more", number::grouped(more as u64)));
-    }
-    let (it, was) = if names.len() == 1 { ("it", "was") } else { ("them", "were") };
-    let what_to_do = format!("keep {it} in the foreground to record {it}");
-    format!("{listed} {was} still running when the program ended, and {done}: {what_to_do}")
 }
 
 /// Returns why there is no trace; `loaded` is whether the recorder made a stream for the program, and `refused` whether

@@ -13,7 +13,7 @@ use heapwright_trace::Totals;
 use heapwright_translation::{Figures, LONGEST_MAP, Sampled};
 
 use super::python::Hidden;
-use super::summary;
+use super::reasons;
 
 /// The outcome of one stream.
 pub struct Recorded {
@@ -80,6 +80,11 @@ pub struct Recorded {
 }
 
 impl Recorded {
+    /// Returns the name and the number of the process, for messages.
+    pub(super) fn who(&self) -> String {
+        format!("{} [{}]", self.program.shown(), self.pid)
+    }
+
     /// Returns a remark about Python's own allocator, if the process uses it.
     pub fn hidden_objects(&self) -> Option<String> {
         let what_to_do = match self.hidden_objects? {
@@ -267,7 +272,7 @@ impl Unread {
 
     /// Returns the reason in words.
     pub(super) fn reason(&self) -> String {
-        summary::in_words(&self.error)
+        reasons::in_words(&self.error)
     }
 
     /// Describes them in a line.

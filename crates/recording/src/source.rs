@@ -9,7 +9,8 @@ use heapwright_host::descriptors::described;
 use heapwright_host::names::Shown;
 use heapwright_host::temporary::Folder;
 
-use super::program::{NoCalls, Options, program as record};
+use super::options::Options;
+use super::program::{NoCalls, program as record};
 use super::summary;
 
 /// The bytes of a program's name with which that of its trace begins, at most: those of other processes are longer,

@@ -1,21 +1,19 @@
 //! The summary that is printed at the end of a recording.
 
 use std::fs::File;
+use std::iter;
 use std::path::Path;
-use std::{io, iter};
 
 use heapwright_host::descriptors::described;
 use heapwright_host::names::Shown;
-use heapwright_host::process::{is_timeout, why_unlisted};
-use heapwright_host::temporary;
-use heapwright_os::FileError;
-use heapwright_trace::{Event, Reader, WriteError};
+use heapwright_host::process::why_unlisted;
+use heapwright_trace::{Event, Reader};
 
-use super::program::Recording;
+use super::outcome::Recording;
+use super::reasons::{lacking, reason, why_limited};
 use super::recorded::Recorded;
 use heapwright_show::table::Table;
 use heapwright_show::{eprintln, number};
-use heapwright_translation::Sampled;
 
 /// The most traces that are listed.
 const LISTED: usize = 12;
@@ -113,28 +111,9 @@ fn failures(recorded: &[Recorded]) -> Vec<String> {
             1 => ", nor is that of one other process".to_owned(),
             more => format!(", nor are those of {} other processes", number::grouped(more as u64)),
         };
-        format!("the trace of {} is not complete{others}: {}", who(one), described(error))
+        format!("the trace of {} is not complete{others}: {}", one.who(), described(error))
     };
     causes.into_iter().map(describe).collect()
-}
-
-/// Returns why nothing of a process was written to its trace, a temporary file; `None` if something was.
-pub fn why_empty(one: &Recorded) -> Option<String> {
-    let error = one.error.as_ref().filter(|_| one.length == 0)?;
-    Some(format!("nothing was recorded of {}: {}{}", who(one), described(error), room(error)))
-}
-
-/// Returns what to do where a temporary file could not be written for lack of space.
-fn room(error: &anyhow::Error) -> &'static str {
-    let cause = error.chain().find_map(|cause| match cause.downcast_ref() {
-        Some(WriteError::Io(error)) => Some(error),
-        _ => cause.downcast_ref::<io::Error>(),
-    });
-    cause.map(temporary::advice).unwrap_or_default()
-}
-
-fn who(one: &Recorded) -> String {
-    format!("{} [{}]", one.program.shown(), one.pid)
 }
 
 /// Summarizes forked processes that freed blocks of their parents, of which there are often many.
@@ -161,7 +140,7 @@ fn whose(recording: &Recording) -> Option<String> {
 pub fn cautions(one: &Recorded) -> Vec<String> {
     let failure = one.failure.map(|failure| {
         let (lost, why) = (number::grouped(one.lost), reason(failure));
-        format!("the recording of {} ended before it did, {lost} calls are missing: {why}", who(one))
+        format!("the recording of {} ended before it did, {lost} calls are missing: {why}", one.who())
     });
     let hidden = [one.hidden_objects(), one.missed_operators()];
     let others = hidden.into_iter().chain([one.unread_frames(), one.lacks_names(), one.unrecorded_successor()]);
@@ -170,7 +149,7 @@ pub fn cautions(one: &Recorded) -> Vec<String> {
 
 /// Returns the remarks that a user of the trace needs.
 fn remarks(one: &Recorded) -> Vec<String> {
-    let who = who(one);
+    let who = one.who();
     let figures = &one.figures;
     let mut remarks = cautions(one);
     if !one.is_whole() && one.length > 0 {
@@ -209,7 +188,7 @@ fn remarks(one: &Recorded) -> Vec<String> {
 
 /// Describes what a trace keeps that could not be written to its end.
 fn kept(one: &Recorded) -> String {
-    let (who, recorded) = (who(one), one.figures.events());
+    let (who, recorded) = (one.who(), one.figures.events());
     // How many there would have been is not known: the program went on without the recorder.
     let what = match one.error.as_ref().map(|_| Held::of(&one.path).events) {
         Some(0) => return format!("no event of {who}"),
@@ -239,83 +218,8 @@ impl Held {
     }
 }
 
-/// Describes what the call sites of a process lack, a sentence without its full stop for each defect.
-pub(crate) fn lacking(who: &str, sampled: Sampled, stackless: u64) -> Vec<String> {
-    let Sampled { requests, sites, unclear, shortened, left_out } = sampled;
-    let mut lacking = Vec::new();
-    if unclear + left_out > 0 {
-        let left_out = match left_out {
-            0 => String::new(),
-            _ => format!(", {} a site for which the trace has no room", number::grouped(left_out)),
-        };
-        lacking.push(format!(
-            "{} of {} of {who} that were chosen for their sites have a stack that leads nowhere{left_out}",
-            number::grouped(unclear),
-            number::counted(requests, "request"),
-        ));
-    }
-    if shortened > 0 {
-        lacking.push(format!(
-            "{} of {} of {who} have their innermost functions only, because a trace has no room for more whole ones; \
-             stacks of fewer requests (`record --sites=N`, `sites --every N`) take less",
-            number::grouped(shortened),
-            number::counted(sites, "call site"),
-        ));
-    }
-    if stackless > 0 {
-        lacking.push(format!(
-            "{} of {who} could not be chosen for their sites: more than 1,024 threads requested memory, or a handler \
-             of a signal did",
-            number::counted(stackless, "request"),
-        ));
-    }
-    lacking
-}
-
 /// Returns why every stack of a process leads nowhere, if the system is the reason.
 pub fn why_no_stacks(one: &Recorded) -> Option<&'static str> {
     let has_none = one.sampled.is_some_and(|sampled| sampled.sites == 0 && sampled.unclear > 0);
     has_none.then(why_unlisted).flatten()
-}
-
-/// Describes the end of a recording at the limit of its trace.
-pub fn why_limited(limit: u64) -> String {
-    format!("its trace reached {}, the limit (--max-size)", number::bytes(limit))
-}
-
-/// Describes an error of this command: an error of the system by what it means and what to do.
-pub fn in_words(error: &anyhow::Error) -> String {
-    match error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error).map(FileError::of) {
-        Some(FileError::NoDescriptors) | None => described(error),
-        Some(error) => error.to_string(),
-    }
-}
-
-/// Describes a failure that ended the recording in a process.
-pub fn reason(failure: i32) -> String {
-    match is_timeout(failure) {
-        true => "the collector did not keep up with it for ten seconds".to_owned(),
-        false => FileError::of(failure).to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_call_sites_lack_is_told_and_nothing_else() {
-        let whole = Sampled { requests: 5000, sites: 2000, ..Sampled::default() };
-        assert_eq!(lacking("p", whole, 0), Vec::<String>::new());
-        let first = |sampled, stackless| lacking("p", sampled, stackless).swap_remove(0);
-        let chosen = "of 5,000 requests of p that were chosen for their sites have a stack that leads nowhere";
-        let unclear = Sampled { unclear: 7, ..whole };
-        assert_eq!(first(unclear, 0), format!("7 {chosen}"));
-        let left_out = Sampled { left_out: 9, ..unclear };
-        assert_eq!(first(left_out, 0), format!("7 {chosen}, 9 a site for which the trace has no room"));
-        let shortened = first(Sampled { shortened: 1234, ..whole }, 0);
-        assert!(shortened.starts_with("1,234 of 2,000 call sites of p have their innermost functions only, "));
-        assert!(first(whole, 1).starts_with("1 request of p could not be chosen for their sites: "));
-        assert_eq!(lacking("p", Sampled { shortened: 1, ..left_out }, 1).len(), 3);
-    }
 }

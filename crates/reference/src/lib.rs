@@ -18,34 +18,10 @@ pub mod counterexample;
 mod fits;
 mod need;
 mod resize;
+mod run;
 
 use need::Need;
-
-/// A run of granules, used or free.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
-    start: usize,
-    len: usize,
-    state: BlockState,
-}
-
-impl Run {
-    fn used(start: usize, len: usize) -> Run {
-        Run { start, len, state: BlockState::Used }
-    }
-
-    fn hole(start: usize, len: usize) -> Run {
-        Run { start, len, state: BlockState::Free }
-    }
-
-    fn end(&self) -> usize {
-        self.start + self.len
-    }
-
-    fn is_hole(&self) -> bool {
-        self.state == BlockState::Free
-    }
-}
+use run::Run;
 
 /// A reference heap: a list of blocks. Every operation takes time proportional to the number of blocks.
 ///
@@ -146,6 +122,17 @@ impl Reference {
         bytes.div_ceil(self.rules.granule as usize).max(1)
     }
 
+    /// Returns the requirements of a request for so many granules, aligned to `align` bytes.
+    fn need(&self, granules: usize, align: usize) -> Need {
+        let granule = self.rules.granule as usize;
+        Need {
+            len: granules.saturating_add(self.header()),
+            align: (align / granule).max(1),
+            first_payload: self.rules.phase / granule + self.header(),
+            min_gap: self.min_remainder(),
+        }
+    }
+
     fn end(&self) -> usize {
         self.runs.last().map_or(0, Run::end)
     }
@@ -205,7 +192,7 @@ impl Engine for Reference {
         }
         let granules = self.granules(bytes);
         let grows = self.history.grows;
-        let need = Need::new(self, granules, align);
+        let need = self.need(granules, align);
         let placed = match self.policy {
             PolicyKind::Buddy => self.place_buddy(&need),
             _ => self.place(&need),

@@ -1,6 +1,6 @@
 //! The requirements of a request on a hole.
 
-use super::{Reference, Run};
+use super::run::Run;
 
 /// The requirements of a request: the length of its block, and its alignment.
 pub(super) struct Need {
@@ -15,16 +15,6 @@ pub(super) struct Need {
 }
 
 impl Need {
-    pub(super) fn new(heap: &Reference, granules: usize, align: usize) -> Need {
-        let granule = heap.rules.granule as usize;
-        Need {
-            len: granules.saturating_add(heap.header()),
-            align: (align / granule).max(1),
-            first_payload: heap.rules.phase / granule + heap.header(),
-            min_gap: heap.min_remainder(),
-        }
-    }
-
     /// Returns the shortest front gap for a block in a hole at `start`: 0, or one that is long enough to be a hole and
     /// after which the payload is aligned.
     pub(super) fn gap(&self, start: usize) -> usize {

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::holders::Holders;
 use super::line::{Clock, Line};
+use super::moments::Times;
 use super::pins::Pins;
 use super::resident::Real;
 use super::sites::Sites;
@@ -45,6 +46,13 @@ pub struct Trace {
     pub requested: Line,
     /// `None` when the trace has no times.
     pub clock: Option<Clock>,
+}
+
+impl Trace {
+    /// Returns its length and its peak.
+    pub fn times(&self) -> Times {
+        Times { events: self.events, peak: self.peak_requested_at }
+    }
 }
 
 /// The rules of the simulated heaps.

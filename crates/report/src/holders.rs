@@ -1,18 +1,15 @@
 //! Which functions hold the memory: the stacks of a trace as a tree, its functions and its threads, each with all
 //! measures, and what the stacks hold at several moments.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::Result;
-use heapwright_sites::{Analysis, Group, Measure, Query, Split, Tally};
-use heapwright_trace::SiteId;
+use heapwright_sites::{Analysis, Group, Measure, Query, Split};
 use serde::Serialize;
 
 use super::moments::{Moments, Times};
-
-/// The values of all measures, in the order of [`Measure::ALL`].
-type Values = [u64; Measure::ALL.len()];
+use super::nodes::{Node, Nodes, Values, values};
 
 /// A node of the tree is left out if it has less than this share of the whole in every measure.
 const LEAST_SHARE: f64 = 0.0005;
@@ -86,10 +83,6 @@ pub fn read(trace: &Path, times: Times) -> Result<Holders> {
     })
 }
 
-fn values(tally: &Tally) -> Values {
-    Measure::ALL.map(|measure| measure.of(tally))
-}
-
 /// Returns the functions with most of any measure.
 fn functions(analysis: &Analysis) -> Vec<Row> {
     let mut rows = analysis.rows(Group::Function, Measure::Held);
@@ -108,69 +101,6 @@ fn functions(analysis: &Analysis) -> Vec<Row> {
 fn threads(analysis: &Analysis) -> Vec<Row> {
     let rows = analysis.rows(Group::Thread, Measure::Held).into_iter().take(THREADS);
     rows.map(|row| Row { values: values(&row.tally), name: row.name }).collect()
-}
-
-/// All stacks of a trace as nodes, the root first; a parent precedes its children.
-pub struct Nodes {
-    all: Vec<Node>,
-    /// The node of each site's whole stack.
-    ends: HashMap<Option<SiteId>, u32>,
-}
-
-/// A node while the tree is built.
-struct Node {
-    parent: u32,
-    frame: u32,
-    values: Values,
-}
-
-impl Nodes {
-    fn of(analysis: &Analysis) -> Nodes {
-        let mut all = vec![Node { parent: 0, frame: 0, values: Values::default() }];
-        let mut known: HashMap<(u32, u32), u32> = HashMap::new();
-        let mut ends = HashMap::new();
-        for (site, tally) in analysis.sites() {
-            let added = values(&tally);
-            let mut at = 0;
-            add(&mut all[0].values, &added);
-            for &frame in analysis.stacks.numbers(site).iter().rev() {
-                let next = all.len() as u32;
-                let parent = at;
-                at = *known.entry((parent, frame)).or_insert(next);
-                if at == next {
-                    all.push(Node { parent, frame, values: Values::default() });
-                }
-                add(&mut all[at as usize].values, &added);
-            }
-            ends.insert(site, at);
-        }
-        Nodes { all, ends }
-    }
-
-    /// Returns the sum of each node, of the value of each site.
-    pub fn sums(&self, value_of: impl Fn(Option<SiteId>) -> u64) -> Vec<u64> {
-        let mut sums = vec![0_u64; self.all.len()];
-        for (&site, &end) in &self.ends {
-            let value = value_of(site);
-            sums[end as usize] = sums[end as usize].saturating_add(value);
-        }
-        for at in (1..sums.len()).rev() {
-            let parent = self.all[at].parent as usize;
-            sums[parent] = sums[parent].saturating_add(sums[at]);
-        }
-        sums
-    }
-
-    /// Returns the nodes below the root that have a share of the whole in any measure. Those above such a node have as
-    /// much.
-    fn large(&self, share: f64) -> BTreeSet<u32> {
-        let whole = &self.all[0].values;
-        let is_large = |node: &Node| {
-            let mut shares = node.values.iter().zip(whole);
-            shares.any(|(&value, &whole)| value > 0 && value as f64 >= whole as f64 * share)
-        };
-        (1..self.all.len()).filter(|&at| is_large(&self.all[at])).map(|at| at as u32).collect()
-    }
 }
 
 impl Tree {
@@ -201,10 +131,6 @@ impl Tree {
     }
 }
 
-fn add(values: &mut Values, added: &Values) {
-    values.iter_mut().zip(added).for_each(|(value, added)| *value = value.saturating_add(*added));
-}
-
 #[cfg(test)]
 mod tests {
     use heapwright_trace::{About, Kind, Writer};
@@ -213,7 +139,7 @@ mod tests {
     use crate::gather;
 
     fn holders_of(path: &Path) -> Holders {
-        read(path, Times::of(&gather::read(path).unwrap().trace)).unwrap()
+        read(path, gather::read(path).unwrap().trace.times()).unwrap()
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod gather;
 mod holders;
 mod line;
 mod moments;
+mod nodes;
 mod page;
 mod pins;
 mod planes;
@@ -27,7 +28,6 @@ use heapwright_placement::{Growth, PolicyKind};
 use heapwright_replay::{Model, Outcome};
 
 use self::data::{Report, RuleFigures, Trace};
-use self::moments::Times;
 use self::planes::Planes;
 use heapwright_allocators::peers::Peer;
 use heapwright_allocators::rules::{self, ChosenRules};
@@ -237,7 +237,7 @@ fn gather(path: &Path, arguments: &Arguments) -> Result<(Report, Vec<Planes>)> {
         sizes,
         lifetimes,
         lifetimes_in_bytes,
-        holders: read.sites.is_some().then(|| holders::read(path, Times::of(&read.trace))).transpose()?,
+        holders: read.sites.is_some().then(|| holders::read(path, read.trace.times())).transpose()?,
         trace: read.trace,
         sites: read.sites,
         policies,

@@ -7,8 +7,7 @@ use anyhow::Result;
 use heapwright_sites::Live;
 use serde::Serialize;
 
-use super::data::Trace;
-use super::holders::Nodes;
+use super::nodes::Nodes;
 
 /// Moments at equal distances; the peak is another.
 const EVEN: u64 = 96;
@@ -51,10 +50,6 @@ pub struct Times {
 }
 
 impl Times {
-    pub fn of(trace: &Trace) -> Times {
-        Times { events: trace.events, peak: trace.peak_requested_at }
-    }
-
     /// Returns the moments, and which of them is the peak.
     fn moments(self) -> (Vec<u64>, usize) {
         let step = self.events.div_ceil(EVEN).max(1);

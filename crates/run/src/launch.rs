@@ -110,3 +110,12 @@ pub fn end_by(signal: i32) -> ExitCode {
 pub fn signal_name(signal: i32) -> &'static str {
     signal_hook::low_level::signal_name(signal).unwrap_or("unknown")
 }
+
+/// Describes how a program ended.
+pub fn ending(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("signal {signal} ({})", signal_name(signal)),
+        (None, None) => "no exit code".to_owned(),
+    }
+}

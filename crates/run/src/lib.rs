@@ -12,7 +12,7 @@ use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Command, ExitCode};
 
 use anstream::StripStream;
 use anyhow::{Result, bail};
@@ -190,12 +190,3 @@ impl fmt::Display for NotStarted {
 }
 
 impl std::error::Error for NotStarted {}
-
-/// Describes how a program ended.
-fn ending(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exit code {code}"),
-        (None, Some(signal)) => format!("signal {signal} ({})", launch::signal_name(signal)),
-        (None, None) => "no exit code".to_owned(),
-    }
-}

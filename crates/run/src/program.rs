@@ -14,7 +14,7 @@ use heapwright_allocators::elf::Elf;
 use heapwright_host::files::has_capabilities;
 use heapwright_host::names::Shown;
 
-use super::ending;
+use crate::launch::ending;
 
 /// The most scripts that may interpret one another, as in the kernel.
 const INTERPRETERS: usize = 4;

@@ -8,7 +8,9 @@ use heapwright_shared::{Access, Condition, Error, Place, Root, Snapshot};
 use serde_json::{Value, json};
 
 use super::arguments::CheckArgs;
-use super::{json, look, plural, used_block, used_blocks, waiting};
+use super::blocks::{used_block, used_blocks};
+use super::{json, look, waiting};
+use heapwright_show::number::counted;
 use heapwright_show::results;
 
 /// Checks the segments, prints their faults, and fails if there are any.
@@ -53,7 +55,7 @@ impl<'a> Checked<'a> {
         let holes = snapshot.holes.count as u64;
         let (used, roots) = (used_blocks(snapshot), snapshot.roots.len() as u64);
         let found =
-            [(used, "block"), (holes, "hole"), (roots, "root")].map(|(count, thing)| plural(count, thing)).join(", ");
+            [(used, "block"), (holes, "hole"), (roots, "root")].map(|(count, thing)| counted(count, thing)).join(", ");
         Some(match snapshot.condition {
             Condition::Interrupted { by } => {
                 format!(

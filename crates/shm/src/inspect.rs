@@ -10,10 +10,12 @@ use anyhow::Result;
 use heapwright_shared::{BlockOwner, BlockState, Condition, SmallBlocks, Snapshot};
 
 use super::arguments::InspectArgs;
+use super::blocks::used_block;
 use super::json::{Listing, Segment};
 use super::map::{Drawing, Ink, Map, Span};
-use super::{look, plural, share, used_block, waiting};
-use heapwright_show::number::{self, grouped};
+use super::output::{print, share};
+use super::{look, waiting};
+use heapwright_show::number::{self, counted, grouped};
 use heapwright_show::results;
 use heapwright_show::table::{Cell, HEADING, Side, Table, bar_chart};
 use heapwright_show::terminal;
@@ -34,7 +36,7 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
     } else {
         let mut text = String::new();
         Picture::of(&snapshot).write(&mut text, listing)?;
-        super::print(&text)?;
+        print(&text)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -105,7 +107,7 @@ impl<'s> Picture<'s> {
         fact(
             out,
             "room for",
-            format_args!("{}, {}", plural(s.max_processes as u64, "process"), plural(s.max_roots as u64, "root")),
+            format_args!("{}, {}", counted(s.max_processes as u64, "process"), counted(s.max_roots as u64, "root")),
         )?;
         fact(out, "recoveries", grouped(s.recoveries))
     }
@@ -215,7 +217,7 @@ impl<'s> Picture<'s> {
         writeln!(
             out,
             "  {}, {} in all: least {}, mean {}, largest {}\n  external fragmentation {:.1} %",
-            plural(holes.count as u64, "hole"),
+            counted(holes.count as u64, "hole"),
             bytes(holes.total),
             bytes(holes.min),
             number::bytes(mean as u64),

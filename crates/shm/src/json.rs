@@ -9,6 +9,7 @@ use heapwright_shared::{
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
+use super::blocks::used_block;
 use super::look;
 
 /// Which blocks are listed one by one.
@@ -107,7 +108,7 @@ fn owner(owner: &BlockOwner) -> Value {
 }
 
 fn root(root: &Root, blocks: &[BlockInfo]) -> Value {
-    let target = super::used_block(blocks, root.offset);
+    let target = used_block(blocks, root.offset);
     json!({ "name": root.name, "offset": root.offset.get(), "size": target.map(|block| block.size) })
 }
 

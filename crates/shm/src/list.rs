@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use heapwright_shared::{Access, Error, Place, Snapshot};
 use serde_json::{Value, json};
 
+use super::output::share;
 use super::{json, look};
 use heapwright_show::number;
 use heapwright_show::results;
@@ -112,7 +113,7 @@ impl Found {
             name,
             if_known(number::bytes(snapshot.size as u64)),
             number::bytes(snapshot.max_size as u64).into(),
-            if_known(super::share(snapshot.used(), snapshot.size as u64)),
+            if_known(share(snapshot.used(), snapshot.size as u64)),
             snapshot.policy.name().into(),
             attached.to_string().into(),
             Cell::styled(dead.to_string(), if dead > 0 { look::UNEASY } else { Style::new() }),

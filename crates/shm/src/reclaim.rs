@@ -7,8 +7,9 @@ use anyhow::Result;
 use heapwright_shared::{BlockInfo, BlockOwner, Leavers, Offset, ProcessState, Reclaimed, SharedHeap, Snapshot};
 
 use super::arguments::ReclaimArgs;
-use super::{look, plural, waiting};
-use heapwright_show::number;
+use super::output::print;
+use super::{look, waiting};
+use heapwright_show::number::{self, counted};
 use heapwright_show::table::{Cell, Side, Table};
 
 /// How many blocks are listed when they are freed at once.
@@ -25,7 +26,7 @@ pub fn run(args: &ReclaimArgs) -> Result<ExitCode> {
         heapwright_show::println!("{place}: nothing was left behind");
         return Ok(ExitCode::SUCCESS);
     }
-    super::print(&table(&left, if args.dry_run { left.len() } else { LISTED }))?;
+    print(&table(&left, if args.dry_run { left.len() } else { LISTED }))?;
     if args.dry_run {
         heapwright_show::println!("{place}: {}", describe(&expected(&left), ("would be", "would stay")));
         return Ok(ExitCode::SUCCESS);
@@ -90,9 +91,9 @@ fn expected(left: &[Left]) -> Reclaimed {
 
 fn describe(reclaimed: &Reclaimed, (are, stay): (&str, &str)) -> String {
     let Reclaimed { blocks, bytes, kept } = *reclaimed;
-    let freed = format!("{} ({}) {are} freed", plural(blocks, "block"), number::bytes(bytes));
+    let freed = format!("{} ({}) {are} freed", counted(blocks, "block"), number::bytes(bytes));
     match kept {
         0 => freed,
-        _ => format!("{freed}; {} that a root points at {stay}", plural(kept, "block")),
+        _ => format!("{freed}; {} that a root points at {stay}", counted(kept, "block")),
     }
 }

@@ -6,7 +6,8 @@ use anyhow::{Result, anyhow, bail};
 use heapwright_shared::{Error, SharedHeap, Snapshot};
 
 use super::arguments::RemoveArgs;
-use super::{look, plural, waiting};
+use super::{look, waiting};
+use heapwright_show::number::counted;
 
 /// Removes a segment's name, unless a process uses it.
 pub fn run(args: &RemoveArgs) -> Result<ExitCode> {
@@ -30,7 +31,7 @@ pub fn run(args: &RemoveArgs) -> Result<ExitCode> {
     };
     if attached > 0 && !args.force {
         let (live, them) = if attached == 1 { ("lives", "it") } else { ("live", "them") };
-        let processes = plural(attached, "process");
+        let processes = counted(attached, "process");
         bail!("{place} is in use by {processes} that {live}; end {them}, or remove it with --force");
     }
     SharedHeap::unlink(place)?;

@@ -6,8 +6,9 @@ use anyhow::{Result, bail};
 use heapwright_shared::{Condition, Error, ProcessState, SharedHeap, Snapshot, Strangers};
 
 use super::arguments::RepairArgs;
+use super::blocks::used_blocks;
 use super::waiting::{self, announced};
-use super::{plural, used_blocks};
+use heapwright_show::number::counted;
 
 /// Repairs a segment, and prints what was found and done.
 pub fn run(args: &RepairArgs) -> Result<ExitCode> {
@@ -27,7 +28,7 @@ pub fn run(args: &RepairArgs) -> Result<ExitCode> {
     for name in &repaired.unset {
         heapwright_show::println!("{place}: the root {name:?} pointed at no block, and is not set any more");
     }
-    heapwright_show::println!("{place}: in order and sealed, {} used", plural(used_blocks(&after), "block"));
+    heapwright_show::println!("{place}: in order and sealed, {} used", counted(used_blocks(&after), "block"));
     Ok(ExitCode::SUCCESS)
 }
 

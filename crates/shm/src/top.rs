@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::arguments::TopArgs;
 use super::list::FOLDER;
 use super::look;
+use super::output::print;
 use heapwright_show::number;
 use heapwright_show::output::failure;
 use heapwright_show::table::{Cell, Side, Table};
@@ -37,7 +38,7 @@ pub fn run(args: &TopArgs) -> Result<ExitCode> {
         if args.json {
             print_line(&views)?;
         } else {
-            super::print(&page(&views))?;
+            print(&page(&views))?;
         }
         if args.once || args.seconds.is_some_and(|most| start.elapsed() >= Duration::from_secs(most)) {
             return Ok(ExitCode::SUCCESS);

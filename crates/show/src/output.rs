@@ -8,9 +8,9 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process;
 
+use heapwright_host::cleanup;
 use heapwright_host::names::Shown;
 use heapwright_host::process::reason_of_failed_write;
-use heapwright_host::temporary;
 
 /// Exit code when standard output cannot be written. (A closed pipe ends the command by SIGPIPE.)
 const FAILED: i32 = 1;
@@ -69,7 +69,7 @@ pub fn warn_of_part(trace: &Path, damage: Option<&impl Display>, incomplete: Opt
 /// Ends the process because standard output cannot be written.
 pub fn fail(error: &io::Error) -> ! {
     print_error(format_args!("heapwright: {}", failure(error)));
-    temporary::remove_all();
+    cleanup::remove_all();
     process::exit(FAILED)
 }
 

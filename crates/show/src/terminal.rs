@@ -43,6 +43,15 @@ pub fn fitted_behind(margin: &str, text: &str) -> String {
     textwrap::fill(&text.shown(), textwrap::Options::new(columns).initial_indent(margin).subsequent_indent(margin))
 }
 
+/// Returns a text cut to a number of characters, its mark among them.
+pub fn shortened(text: &str, most: usize) -> String {
+    let end = |number: usize| text.char_indices().nth(number).map(|(at, _)| at);
+    match (end(most), end(most.saturating_sub(1))) {
+        (Some(_), Some(end)) => format!("{}…", &text[..end]),
+        _ => text.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

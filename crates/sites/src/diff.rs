@@ -21,7 +21,7 @@ use crate::ledger::Moment;
 use crate::matching::{Matched, matched};
 use crate::rows::{Group, JsonAmount};
 use crate::stacks::Kept;
-use crate::table::{SNAPSHOT, shortened, width_of_names};
+use crate::table::{SNAPSHOT, width_of_names};
 use crate::tally::{Measure, Tally};
 
 /// The examples at the end of the help text.
@@ -345,7 +345,7 @@ fn table(changes: &[Change], arguments: &Arguments) -> Table {
         ];
         row.extend(others.iter().map(|&other| Cell::from(growth(other, change.of(other)))));
         row.push(change.state().into());
-        row.push(shortened(&change.name, width).into());
+        row.push(terminal::shortened(&change.name, width).into());
         table.row(row);
     }
     table

@@ -262,8 +262,7 @@ fn of_impl(rest: &str) -> Option<(&str, Option<&str>)> {
 fn is_standard_type(name: &str) -> bool {
     let name = name.trim_start_matches(['&', '*']);
     let name = ["mut ", "const ", "dyn "].iter().fold(name, |name, word| name.strip_prefix(word).unwrap_or(name));
-    let is_number =
-        name.strip_prefix(['u', 'i', 'f']).is_some_and(|bits| bits == "size" || bits.parse::<u8>().is_ok());
+    let is_number = name.strip_prefix(['u', 'i', 'f']).is_some_and(|bits| bits == "size" || bits.parse::<u8>().is_ok());
     is_number
         || matches!(name, "str" | "bool" | "char" | "T" | "!")
         || name.starts_with(['[', '('])

@@ -97,16 +97,7 @@ fn name(row: &Row, group: Group, width: usize) -> String {
         Group::Size => row.name.parse().map_or_else(|_| row.name.clone(), |size| format!("<= {}", bytes(size))),
         _ => row.name.clone(),
     };
-    shortened(&name, width)
-}
-
-/// Returns a name cut to a number of characters, its mark among them.
-pub fn shortened(name: &str, most: usize) -> String {
-    let end = |number: usize| name.char_indices().nth(number).map(|(at, _)| at);
-    match (end(most), end(most.saturating_sub(1))) {
-        (Some(_), Some(end)) => format!("{}…", &name[..end]),
-        _ => name.to_owned(),
-    }
+    terminal::shortened(&name, width)
 }
 
 fn notes(analysis: &Analysis, rows: &[Row], all: usize) -> Vec<String> {

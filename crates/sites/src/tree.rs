@@ -7,7 +7,6 @@ use heapwright_show::terminal;
 
 use crate::analysis::Analysis;
 use crate::stacks::Stacks;
-use crate::table::shortened;
 use crate::tally::Measure;
 
 /// Which end of the stacks is the root of a tree.
@@ -88,7 +87,7 @@ pub fn lines(root: &Node, stacks: &Stacks, least: u64, show: &dyn Fn(u64) -> Str
         let room = columns.saturating_sub(figures.chars().count());
         let indent = " ".repeat((2 * depth).min(room / 2));
         let name = format!("{indent}{arrow}{}", stacks.frame(frame).to_string().shown());
-        lines.push(figures + &shortened(&name, room));
+        lines.push(figures + &terminal::shortened(&name, room));
         let next = node.largest(least);
         let is_chain = next.len() == 1 && next[0].1.value == node.value;
         let (deeper, arrow) = if is_chain { (depth, "↳ ") } else { (depth + 1, "") };

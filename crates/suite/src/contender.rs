@@ -5,7 +5,8 @@ use std::fmt;
 use heapwright_placement::PolicyKind;
 use serde::Serialize;
 
-use heapwright_allocators::allocator::{Allocator, SYSTEM_AGAIN};
+use heapwright_allocators::allocator::Allocator;
+use heapwright_allocators::baselines::SYSTEM_AGAIN;
 use heapwright_allocators::peers::Peer;
 use heapwright_allocators::policy;
 use heapwright_workloads::subjects::{Crate, Implementation};

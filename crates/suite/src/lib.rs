@@ -7,6 +7,7 @@
 mod contender;
 pub mod malloc;
 mod measure;
+mod output;
 mod plan;
 mod report;
 mod runner;
@@ -19,6 +20,7 @@ use clap::builder::PossibleValuesParser;
 
 pub use self::contender::{Contender, Field, Layer, MMAP, NO_OP, SYSTEM};
 pub use self::measure::Case;
+pub use self::output::Output;
 pub use self::plan::{Extent, cases};
 pub use self::report::Row;
 use heapwright_allocators::peers;
@@ -144,15 +146,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         measure(&cases, extent, rounds, Output::Tables)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// What is printed while measuring, besides progress on a terminal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// A table as soon as its rows are known.
-    Tables,
-    /// Nothing: the caller prints the rows.
-    Nothing,
 }
 
 /// Measures `cases` in `rounds` rounds, by default as many as suit each case, and returns all rows.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::contender::{Layer, NO_OP};
 use super::measure::{Case, Outcome};
-use heapwright_allocators::allocator::SYSTEM_AGAIN;
+use heapwright_allocators::baselines::SYSTEM_AGAIN;
 use heapwright_show::number;
 use heapwright_show::table::{HEADING, Table};
 use heapwright_stats::{Estimate, Spread, median};

@@ -1,8 +1,8 @@
 //! Batches of events: calls of `malloc` and `free` without times, which are most events of most traces. They are
 //! encoded in a memory of their own, whose length is known: this takes no more than the registers hold.
 
-use crate::columns::{FREE, MALLOC};
 use crate::number;
+use crate::opcodes::{FREE, MALLOC};
 use crate::sites::SiteId;
 
 /// The most events of a batch. Their places are bytes.

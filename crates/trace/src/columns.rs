@@ -12,17 +12,10 @@ use crate::encoded::Encoded;
 use crate::error::Fault;
 use crate::event::{DEFAULT_ALIGN, Event, Kind};
 use crate::number;
+use crate::opcodes::{ALIGNED, CALLOC, FAILED, FREE, MALLOC, RESIZE, THREAD};
 
 /// The length in bytes of encoded events at which a frame is written.
 pub(crate) const FRAME: usize = 1 << 20;
-
-pub(crate) const MALLOC: u8 = 0;
-const CALLOC: u8 = 1;
-const ALIGNED: u8 = 2;
-const RESIZE: u8 = 3;
-pub(crate) const FREE: u8 = 4;
-const THREAD: u8 = 5;
-const FAILED: u8 = 6;
 
 /// The encoder of the events of a frame.
 #[derive(Default)]

@@ -22,88 +22,22 @@ use std::fmt;
 use std::io::{self, Write};
 
 use crate::error::ReadError;
-use crate::event::{Event, Kind};
+use crate::event::Event;
 use crate::import::Format;
 use crate::reader::Reader;
 
+mod extent;
 mod lines;
+mod operation;
 mod timeline;
 
+pub use self::extent::Extent;
+pub use self::operation::Exported;
+use self::operation::Operation;
 pub use self::timeline::{Clock, Timeline, export_timeline};
 
 /// The formats that traces can be exported to.
 pub const FORMATS: [Format; 4] = [Format::Csv, Format::Rep, Format::MemoryReplay, Format::Mtrace];
-
-/// The extent of a trace, which some formats store in their header.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extent {
-    /// The number of blocks. A resized block counts once.
-    pub blocks: u64,
-    /// The number of allocations, resizes and frees of live blocks.
-    pub operations: u64,
-    /// The peak of the requested bytes of all live blocks.
-    pub peak: u64,
-}
-
-impl Extent {
-    /// Computes the extent of a trace, of a damaged one up to the damage. Memory: proportional to the blocks live at
-    /// one time.
-    ///
-    /// # Errors
-    /// [`ReadError::Io`].
-    pub fn of(reader: &mut Reader<'_>) -> Result<Extent, ReadError> {
-        let (mut extent, mut sizes, mut live) = (Extent::default(), HashMap::new(), 0u64);
-        while let Some(event) = until_damage(reader.next_event())? {
-            let (old, new) = match event {
-                Event::Allocate { block, size, .. } => (None, Some((block, size))),
-                Event::Resize { block, becomes, size } => (Some(block), Some((becomes, size))),
-                Event::Free { block } => (Some(block), None),
-                Event::Failed { .. } | Event::Thread { .. } => continue,
-            };
-            let freed = old.map(|block| sizes.remove(&block));
-            if freed == Some(None) {
-                continue;
-            }
-            extent.operations += 1;
-            extent.blocks += u64::from(old.is_none());
-            // The sizes in a malicious trace may overflow.
-            live = live.saturating_sub(freed.flatten().unwrap_or(0));
-            if let Some((block, size)) = new {
-                live = live.saturating_add(size);
-                sizes.insert(block, size);
-            }
-            extent.peak = extent.peak.max(live);
-        }
-        Ok(extent)
-    }
-}
-
-/// Treats damage as the end of the trace.
-fn until_damage(read: Result<Option<Event>, ReadError>) -> Result<Option<Event>, ReadError> {
-    match read {
-        Err(ReadError::Damaged { .. }) => Ok(None),
-        read => read,
-    }
-}
-
-/// Counts of what was exported, and of what the format cannot express.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Exported {
-    /// Exported allocations, resizes and frees.
-    pub operations: u64,
-    /// Thread changes that were lost.
-    pub threads: u64,
-    /// Requests whose alignment was lost.
-    pub alignments: u64,
-    /// Zeroed allocations exported as plain ones.
-    pub zeroed: u64,
-    /// Failed requests that were lost.
-    pub failures: u64,
-    /// Events whose time or call site was lost.
-    pub beside: u64,
-    /// Frees and resizes of blocks that are not live, which are left out.
-    pub unknown: u64,
-}
 
 /// The reason why an export ended early.
 #[derive(Debug)]
@@ -147,14 +81,6 @@ impl From<io::Error> for ExportError {
     fn from(error: io::Error) -> Self {
         ExportError::Write(error)
     }
-}
-
-/// An event in the terms of another format.
-enum Operation {
-    Allocate { kind: Kind, id: u64, size: u64, align: u64 },
-    Resize { id: u64, size: u64 },
-    Free { id: u64 },
-    Failed { size: u64, align: u64 },
 }
 
 /// Writes a trace in another format; `extent` is the extent of the same trace. Memory: proportional to the blocks live

@@ -16,12 +16,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use std::fmt;
 use std::io::{BufRead, Write};
 use std::sync::Arc;
 
 use crate::writer::Writer;
 
+mod code_files;
 mod csv;
 mod detect;
 mod error;
@@ -29,6 +29,7 @@ mod format;
 mod heaptrack;
 mod jemalloc;
 mod ledger;
+mod limits;
 mod lines;
 mod logalloc;
 mod memory_replay;
@@ -42,6 +43,7 @@ mod snapshot;
 mod summary;
 mod unpack;
 
+pub use code_files::{CodeFiles, Located};
 pub use error::ImportError;
 pub use format::Format;
 pub use snapshot::NAME as SNAPSHOT;
@@ -51,7 +53,7 @@ pub const IMPORTED_FROM: &str = "imported from";
 pub use summary::{LeftOut, Summary};
 
 use ledger::Ledger;
-use lines::Lines;
+use lines::{Line, Lines};
 
 /// Facts about the source that it does not contain itself.
 #[derive(Clone, Debug, Default)]
@@ -68,22 +70,6 @@ pub struct Options {
     pub files: Option<Arc<dyn CodeFiles>>,
 }
 
-/// Finds places of code in files.
-pub trait CodeFiles: fmt::Debug + Send + Sync {
-    /// Returns what each file says of the code at an offset in it; `None` where the file cannot be read, or has no code
-    /// there.
-    fn locate(&self, places: &[(&str, u64)]) -> Vec<Option<Located>>;
-}
-
-/// A place of code in a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Located {
-    /// The address in the file, as `addr2line` takes it.
-    pub address: u64,
-    /// Its function, file and line, with those of inlined calls: `inner file.c:7 in outer file.c:20`.
-    pub name: Option<String>,
-}
-
 impl Options {
     /// Returns options for a source of this format.
     #[must_use]
@@ -94,24 +80,6 @@ impl Options {
 
 /// The number of bytes at the start of a source that format detection examines.
 const DETECTION_BYTES: u64 = 4096;
-
-/// The number of innermost stack frames of a call site that are kept.
-const DEEPEST: usize = 128;
-
-/// The memory limit of what a source defines for its call sites: strings, instructions, stacks, mappings. In bytes.
-const LIMIT: usize = 256 << 20;
-
-/// The result of importing a line.
-enum Line {
-    /// The line was handled, and its events are in the trace.
-    Done,
-    /// The line is valid, but not about blocks.
-    PassedOver,
-    /// The line is about a process that is not imported.
-    OfAnotherProcess,
-    /// The line is invalid.
-    NotUnderstood,
-}
 
 /// Reads all of `source` and writes it as events. Memory: proportional to the blocks live at one time and to the call
 /// sites; for [`Format::PyTorch`], to the length of the source.

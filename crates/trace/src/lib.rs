@@ -41,6 +41,7 @@ mod frames;
 pub mod import;
 mod live;
 mod number;
+mod opcodes;
 mod pace;
 mod reader;
 mod samples;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use heapwright_os::{Announcements, Deaths, Identity, Life, Numbers, life, pid_namespace};
 
-use super::mappings::Maps;
+use super::maps::Maps;
 use super::seen::Seen;
-use super::source::Stream;
+use super::stream::Stream;
 
 /// A program of a process, identified by its stream's name and header.
 #[derive(Clone)]

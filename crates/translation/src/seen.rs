@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use super::mappings::Maps;
+use super::maps::Maps;
 
 /// A process in the namespace of this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use heapwright_stream::{Record, Run, Usual};
 use heapwright_trace::{Batch, BatchRoom, SiteId, WriteError, Writer};
 
 use super::blocks::{Block, Blocks};
+use super::figures::Figures;
 use super::sites::Sites;
-use super::translation::Figures;
 
 /// What a batch of events changes.
 pub struct Batched<'t, S> {

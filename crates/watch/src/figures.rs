@@ -5,10 +5,10 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::location::HeapLocation;
-pub use super::location::Unseen;
 use super::sample::{Clarity, Layout, Sample};
 pub use super::slabs::Class;
 use super::slabs::Slabs;
+pub use super::unseen::Unseen;
 use super::view::{Kind, Piece};
 
 /// Bytes of a page.

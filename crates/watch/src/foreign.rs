@@ -3,7 +3,7 @@
 
 use heapwright_host::target::read_present;
 
-use super::location::Unseen;
+use super::unseen::Unseen;
 
 /// Reads `count` bytes at `address` of process `pid`.
 ///

@@ -4,13 +4,15 @@
 //! beacon), and this command reads the memory of the process from outside. From the bottom up: `location` (finds the
 //! beacon), `sample` and `slabs` (a copy of the heap's metadata), `view` and `picture` (the map of a part of the heap),
 //! `history`, `watched` and `family` (processes over time), `log` and `program` (the program and its output),
-//! `terminal`, `panels`, `classes`, `screen` and `live` (the user interface), `plain` (one picture as text).
+//! `terminal`, `panels`, `classes`, `live`, `screen` and `interface` (the user interface), `plain` (one picture as
+//! text).
 
 mod classes;
 mod family;
 pub mod figures;
 mod foreign;
 mod history;
+mod interface;
 mod live;
 mod location;
 mod log;
@@ -25,6 +27,7 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod unseen;
 mod view;
 mod watched;
 
@@ -40,10 +43,10 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use self::live::{End, Live};
-use self::location::Unseen;
 use self::program::{Output, Plan, Program, Session};
 use self::sample::Sample;
 use self::terminal::Terminal;
+use self::unseen::Unseen;
 use heapwright_allocators::policy;
 use heapwright_allocators::rules::{self, RuleArguments};
 use heapwright_host::destination::{Contents, Destination};
@@ -174,7 +177,7 @@ fn watch_process(arguments: &Arguments, pid: u32) -> Result<ExitCode> {
         print(arguments, &live, sampled(&live)?).map_err(|error| failure(&error))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let end = live.run(&mut Terminal::take()?)?;
+    let end = interface::run(live, &mut Terminal::take()?)?;
     Ok(match end {
         End::Signal(signal) => launch::end_by(signal),
         End::Ended(_) | End::Left => ExitCode::SUCCESS,
@@ -216,7 +219,7 @@ fn watch_program(arguments: &Arguments) -> Result<ExitCode> {
     let live = Live::of_program(Program::start(&plan)?);
     let live = if arguments.detach { live.detached() } else { live };
     let end = match &mut surface {
-        Surface::Screen(terminal) => live.run(terminal),
+        Surface::Screen(terminal) => interface::run(live, terminal),
         Surface::Text(signals) => look_once(arguments, live, signals),
     };
     drop(surface);

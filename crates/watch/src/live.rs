@@ -11,8 +11,7 @@ use ratatui::layout::Rect;
 use super::family::Family;
 use super::picture;
 use super::program::Program;
-use super::screen;
-use super::terminal::{Input, Terminal};
+use super::terminal::Input;
 use super::view::View;
 use heapwright_run::launch;
 
@@ -121,32 +120,13 @@ impl Live {
         self.looked = now.elapsed();
     }
 
-    /// Runs the user interface until the user quits.
-    pub fn run(mut self, terminal: &mut Terminal) -> Result<End> {
-        let mut due = Instant::now();
-        loop {
-            if Instant::now() >= due {
-                if !self.is_paused {
-                    self.look();
-                }
-                due = Instant::now() + PAUSE.max(SHARE * self.looked);
-            }
-            let mut area = Rect::ZERO;
-            terminal.draw(|frame| {
-                area = screen::map_area(frame.area(), &self);
-                screen::draw(frame, &self);
-            })?;
-            let wait = due.saturating_duration_since(Instant::now());
-            if let Some(input) = terminal.next(wait)?
-                && let Some(end) = self.take(input, area)?
-            {
-                return Ok(end);
-            }
-        }
+    /// Returns how long to wait until the next sample.
+    pub fn pause(&self) -> Duration {
+        PAUSE.max(SHARE * self.looked)
     }
 
     /// Handles an input; returns how watching ends, if it does.
-    fn take(&mut self, input: Input, area: Rect) -> Result<Option<End>> {
+    pub fn take(&mut self, input: Input, area: Rect) -> Result<Option<End>> {
         match input {
             Input::Signal(signal) => {
                 self.pass_on(signal);

@@ -1,14 +1,13 @@
 //! Finds the heap of another process by its beacon.
 
-use std::fmt;
 use std::fs;
 use std::ops::Range;
 
 use heapwright_beacon::{Beacon, Dark, MAGIC, Sighting};
 use heapwright_host::target::read_present;
-use heapwright_os::ForeignError;
 
 use super::foreign::read_bytes;
+use super::unseen::Unseen;
 
 /// Upper bound of a library's writable data; larger mappings are skipped.
 const LONGEST_DATA: u64 = 64 << 20;
@@ -23,58 +22,6 @@ pub struct HeapLocation {
     /// Contents of the beacon.
     pub contents: Sighting,
 }
-
-/// Why a heap cannot be sampled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unseen {
-    /// The process does not exist (any more).
-    Gone,
-    /// The system denies access to the process.
-    Denied,
-    /// The drop-in library is not loaded, or not initialized.
-    NoHeap,
-    /// The library has another version.
-    OtherVersion,
-    /// The memory where the heap should be does not contain a heap.
-    NotAHeap,
-    /// A part of what describes the heap is in swap.
-    Swapped,
-}
-
-impl From<ForeignError> for Unseen {
-    fn from(error: ForeignError) -> Unseen {
-        match error {
-            ForeignError::Denied => Unseen::Denied,
-            ForeignError::Gone => Unseen::Gone,
-            ForeignError::Unmapped | ForeignError::Other(_) => Unseen::NotAHeap,
-        }
-    }
-}
-
-impl fmt::Display for Unseen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Unseen::Gone => "there is no such process (any more)",
-            Unseen::Denied => {
-                "the system does not let this user read its memory: processes of other users are for root only, and if \
-                 /proc/sys/kernel/yama/ptrace_scope is not 0, so are all processes \
-                 that `heapwright watch -- PROGRAM` did not start"
-            }
-            Unseen::NoHeap => {
-                "it does not run under libheapwright.so: start it with `heapwright watch -- PROGRAM` or \
-                 `heapwright run -- PROGRAM`"
-            }
-            Unseen::OtherVersion => "its libheapwright.so is of another version than this command",
-            Unseen::NotAHeap => "there is no heap where its libheapwright.so claims one",
-            Unseen::Swapped => {
-                "what describes its heap is in swap, and reading would bring it back: try again when the program has \
-                 worked on its heap"
-            }
-        })
-    }
-}
-
-impl std::error::Error for Unseen {}
 
 impl HeapLocation {
     /// Finds the heap of process `pid`.

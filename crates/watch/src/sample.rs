@@ -11,8 +11,9 @@ use heapwright_placement::{Block, BlockState, Counters, Glance, HoleStats, Polic
 use heapwright_allocators::policy::CACHED;
 
 use super::foreign::read_bytes;
-use super::location::{HeapLocation, Unseen};
+use super::location::HeapLocation;
 use super::slabs::{Mapped, Slabs};
+use super::unseen::Unseen;
 use super::view::Piece;
 
 /// The most attempts at a consistent copy, while the program works on its heap.

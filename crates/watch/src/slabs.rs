@@ -9,7 +9,8 @@ use heapwright_placement::{Block, BlockState};
 use serde::Serialize;
 
 use super::foreign::read_bytes;
-use super::location::{HeapLocation, Unseen};
+use super::location::HeapLocation;
+use super::unseen::Unseen;
 use super::view::{Kind, Piece};
 
 /// Number of slabs that are read, those of 64 GiB; slabs beyond it are shown as longer blocks.

@@ -11,10 +11,10 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::live::Live;
-use super::location::Unseen;
 use super::sample::{Clarity, Sample};
 use super::screen;
 use super::slabs::Mapped;
+use super::unseen::Unseen;
 use super::view::Kind;
 
 /// Returns a heap of 256 blocks of 64 bytes, of which every fourth of the first 128 is free.

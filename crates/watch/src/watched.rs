@@ -6,8 +6,9 @@ use std::time::Instant;
 use heapwright_placement::Counters;
 
 use super::history::{History, Point, Rates};
-use super::location::{HeapLocation, Unseen};
+use super::location::HeapLocation;
 use super::sample::{Clarity, Sample};
+use super::unseen::Unseen;
 
 /// A process and the samples of its heap.
 pub struct Watched {

@@ -4,6 +4,7 @@
 mod comb;
 mod pair;
 mod programs;
+mod script;
 mod steady;
 
 use std::fmt;
@@ -13,19 +14,8 @@ use serde::{Deserialize, Serialize};
 pub use self::comb::{BuddyFree, Comb};
 pub use self::pair::Pair;
 pub use self::programs::{Program000, Program001, Program004};
+pub use self::script::Script;
 pub use self::steady::Steady;
-use super::probe::Probe;
-use super::subject::{Stage, Stop};
-use heapwright_host::lazy::Lazy;
-
-/// The code of a workload: the preparation of a heap, and a round of measured operations.
-pub trait Script: Sized {
-    /// Prepares the heap.
-    fn settle(size: usize, stage: &mut Stage) -> Result<Self, Stop>;
-
-    /// Performs a round, and leaves the heap in an equivalent state.
-    fn run<P: Probe>(&mut self, stage: &mut Stage, probe: &mut P) -> Result<(), Stop>;
-}
 
 /// A workload and its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -131,15 +121,10 @@ impl fmt::Display for Workload {
     }
 }
 
-/// Allocates a table of a workload: committed memory outside the heap under test.
-fn table<T: heapwright_host::lazy::Plain>(len: usize) -> Result<Lazy<T>, Stop> {
-    Lazy::committed(len).map_err(|_| Stop::NoMemory)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::probe::{Blind, Each, Whole};
-    use super::super::subject::Touch;
+    use super::super::subject::{Stage, Stop, Touch};
     use super::super::subjects::Implementation;
     use super::*;
     use clap::ValueEnum;

@@ -4,14 +4,16 @@ mod bars;
 mod limits;
 mod surroundings;
 mod truth;
+mod workspace;
 
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{self, ExitCode};
 
 use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser, Subcommand};
 use heapwright_host::child::{self, Job};
+
+use self::workspace::workspace;
 
 /// The jobs that child processes of this executable do.
 const JOBS: [Job; 3] =
@@ -135,11 +137,6 @@ fn run(command: &Command) -> Result<ExitCode> {
 fn execute(script: &str, arguments: &Arguments) -> Result<ExitCode> {
     let error = process::Command::new(workspace()?.join(script)).args(&arguments.all).exec();
     Err(error).with_context(|| format!("cannot execute {script}"))
-}
-
-/// Returns the root of the workspace.
-fn workspace() -> Result<&'static Path> {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("no workspace around this crate")
 }
 
 /// Prints every command with what it does.

@@ -1,13 +1,15 @@
 //! Allocators that `bench/peers/make` builds from the crate registry.
 
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{Peer, files_in};
+use heapwright_host::files::files_in;
 use heapwright_host::process::effective_user;
+
+use super::peer::{Peer, name};
 
 /// Overrides the directory that contains them.
 const VARIABLE: &str = "HEAPWRIGHT_PEERS";
@@ -21,20 +23,6 @@ const TARGET: &str = "target";
 /// Returns all that are there, by name.
 pub fn find() -> Vec<Peer> {
     folder().map_or_else(Vec::new, |folder| peers_in(&folder))
-}
-
-/// Returns the version that was written next to a library.
-pub fn version(library: &Path) -> Option<String> {
-    let name = name(library)?;
-    let text = fs::read_to_string(library.with_file_name(format!("{name}.version"))).ok()?;
-    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
-}
-
-/// Returns the environment that was written next to a library: one variable per line.
-pub fn settings(library: &Path) -> Vec<(OsString, OsString)> {
-    let file = name(library).map(|name| library.with_file_name(format!("{name}.environment")));
-    let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
-    text.lines().filter_map(|line| line.split_once('=')).map(|(name, value)| (name.into(), value.into())).collect()
 }
 
 /// Returns the directory from the environment, otherwise that of the installation or of the project in which this
@@ -66,12 +54,6 @@ fn is_trusted(folder: &Path, user: u32) -> bool {
 fn peers_in(folder: &Path) -> Vec<Peer> {
     let peer = |library: PathBuf| Some(Peer { name: name(&library)?.to_owned(), library });
     files_in(folder).into_iter().filter_map(peer).collect()
-}
-
-/// `NAME` of `libNAME.so`.
-fn name(library: &Path) -> Option<&str> {
-    let file = library.file_name().and_then(OsStr::to_str)?;
-    file.strip_prefix("lib")?.strip_suffix(".so").filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]
@@ -124,9 +106,9 @@ mod tests {
         }
         let peers = peers_in(folder.path());
         assert_eq!(peers.iter().map(|peer| peer.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
-        assert_eq!(version(&peers[0].library).as_deref(), Some("a 1.2"));
-        assert_eq!(version(&peers[1].library), None);
-        assert_eq!(settings(&peers[0].library), [("X".into(), "1=2".into())]);
-        assert_eq!(settings(&peers[1].library), []);
+        assert_eq!(peers[0].version(), "a 1.2");
+        assert_eq!(peers[1].version(), "libb.so");
+        assert_eq!(peers[0].settings(), [("X".into(), "1=2".into())]);
+        assert_eq!(peers[1].settings(), []);
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Error, Result, anyhow, bail};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use super::printable;
+use crate::names::printable;
 use crate::process::why_unlisted;
 
 /// Bit of a process's flags: it is a thread of the kernel.

@@ -7,8 +7,9 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::{ALIGN, FLAGS, HEADER, align_up, main_arena};
-use crate::mappings::{Mapping, neighbours};
+use super::arena::{ADDRESSES, Arena, Segment, TOP, top};
+use super::{ALIGN, HEADER, align_up, main_arena};
+use crate::mappings::{Mapping, mapping_of, neighbours};
 use crate::memory::Memory;
 
 /// Pairs of links of an arena: its bins.
@@ -25,8 +26,7 @@ const NEXT: u64 = 2048;
 const SYSTEM_BYTES: u64 = 2072;
 const END: u64 = 2088;
 
-/// From the bins back to the top chunk's address, and to the fast bins.
-pub(super) const TOP: u64 = 16;
+/// From the bins back to the fast bins.
 const FAST: u64 = 96;
 
 /// From the start of an arena to its bins: since 2.27, 2.26, and without fast bins.
@@ -39,7 +39,6 @@ const WITH_FAST: u64 = 104;
 const MOST_ARENAS: usize = 1 << 16;
 const MOST_HEAPS: usize = 1 << 16;
 const LONGEST_DATA: u64 = 64 << 20;
-const ADDRESSES: u64 = 1 << 47;
 
 /// Bytes of data that are searched at a time.
 const PART: u64 = 256 << 10;
@@ -52,46 +51,6 @@ const HEAP_INFO: [u64; 2] = [48, 32];
 
 /// From `mp_` to the start of the program break: since 2.35, in the latest versions (seen in 2.43), and before 2.35.
 const BREAK_AT: [u64; 3] = [96, 104, 72];
-
-/// Memory in which chunks lie one behind the other.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Segment {
-    /// From the first chunk to behind the last one, the top included.
-    pub range: Range<u64>,
-    /// The top chunk, where the arena has it here.
-    pub top: Option<u64>,
-    /// Parts that the program has no access to: it has taken that from itself.
-    pub closed: Vec<Range<u64>>,
-}
-
-impl Segment {
-    /// Returns a segment of a process with these mappings.
-    pub fn new(range: Range<u64>, top: Option<u64>, mappings: &[Mapping]) -> Segment {
-        let behind = mappings.partition_point(|mapping| mapping.range.end <= range.start);
-        let inside = mappings[behind..].iter().take_while(|mapping| mapping.range.start < range.end);
-        let closed = inside.filter(|mapping| !mapping.is_readable()).map(|mapping| mapping.range.clone()).collect();
-        Segment { range, top, closed }
-    }
-}
-
-/// An arena.
-#[derive(Clone, Debug, Default)]
-pub struct Arena {
-    /// Its address.
-    pub address: u64,
-    /// The number of the heap that it is of: every copy of the C library has one.
-    pub heap: usize,
-    /// Whether it is the main arena of this heap.
-    pub is_main: bool,
-    /// Whether a trim gives back its top: that of a main arena ends at the program break, or else it does not.
-    pub is_trimmed: bool,
-    /// Bytes that it has from the system; 0 where that is impossible.
-    pub system_bytes: u64,
-    /// First blocks of its fast bins; `None` where this version has none.
-    pub fast: Option<u64>,
-    /// Its memory, the one with the top first.
-    pub segments: Vec<Segment>,
-}
 
 /// Fields of `mp_`.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -382,19 +341,6 @@ fn parameters(memory: &impl Memory, range: &Range<u64>, heap: u64) -> Option<Par
             })
         })
     })
-}
-
-/// Returns the top chunk's address and end.
-pub(super) fn top(memory: &impl Memory, bins: u64) -> Option<Range<u64>> {
-    let top = memory.word(bins - TOP)?;
-    let size = memory.word(top.checked_add(8)?)? & !FLAGS;
-    let is_sound = top.is_multiple_of(ALIGN) && size < ADDRESSES;
-    is_sound.then(|| top..top.saturating_add(size))
-}
-
-/// Returns the mapping that contains `address`.
-pub(super) fn mapping_of(mappings: &[Mapping], address: u64) -> Option<Range<u64>> {
-    mappings.iter().find(|mapping| mapping.range.contains(&address)).map(|mapping| mapping.range.clone())
 }
 
 /// Returns the heaps of an arena other than the main one: the heap with the top, and those in front of it.

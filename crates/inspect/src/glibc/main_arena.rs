@@ -3,9 +3,9 @@
 
 use std::ops::Range;
 
-use super::arenas::{TOP, mapping_of, top};
-use super::{ALIGN, Arena, FLAGS, HEADER, MMAPPED, SHORTEST, Segment, align_up};
-use crate::mappings::{Mapping, neighbours};
+use super::arena::{Arena, Segment, TOP, top};
+use super::{ALIGN, FLAGS, HEADER, MMAPPED, SHORTEST, align_up};
+use crate::mappings::{Mapping, mapping_of, neighbours};
 use crate::memory::{Memory, PAGE, Words};
 
 /// Flag of a chunk's size: it is of another arena than the main one.

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use heapwright_host::target::printable;
+use heapwright_host::names::printable;
 use serde::Serialize;
 
-use super::{Heaps, overlaps};
+use super::heaps::{Heaps, overlaps};
 use crate::mappings::Mapping;
 use crate::memory::{Memory, PAGE, PageState};
 use crate::threads::Threads;

@@ -9,7 +9,7 @@ use heapwright_trace::{Event, Reader};
 
 use super::figures::Figures;
 use super::process::Base;
-use super::programs::{self, Program};
+use super::programs::{self, Entry, Program};
 use heapwright_allocators::allocator::Allocator;
 use heapwright_carried::BUNDLED;
 use heapwright_host::names::Shown;
@@ -20,14 +20,6 @@ pub enum Case {
     Work(&'static Workload),
     /// A program installed on this machine.
     Program(Program),
-}
-
-/// An entry of `--list`.
-pub struct Entry {
-    /// The name on the command line.
-    pub name: &'static str,
-    /// What it does.
-    pub about: &'static str,
 }
 
 /// Returns all workloads and programs that can be named.

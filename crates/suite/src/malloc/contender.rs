@@ -2,7 +2,7 @@
 
 use crate::contender::SYSTEM;
 use heapwright_allocators::allocator::Allocator;
-use heapwright_allocators::allocator::SYSTEM_AGAIN;
+use heapwright_allocators::baselines::SYSTEM_AGAIN;
 use heapwright_allocators::peers::{self, Peer};
 use heapwright_allocators::policy;
 

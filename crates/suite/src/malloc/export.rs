@@ -6,8 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::Measured;
-use super::analysis::Mean;
+use super::analysis::{Mean, Suite};
 use super::figures::{Figures, Measure};
 use super::instructions::Instructions;
 use heapwright_host::destination::{Contents, Destination};
@@ -76,9 +75,15 @@ struct NamedMean<'a> {
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write(path: &Path, measured: &Measured, settings: Settings) -> Result<()> {
+pub fn write(
+    path: &Path,
+    suite: Suite<'_>,
+    missing: &[String],
+    instructions: &[Instructions],
+    settings: Settings,
+) -> Result<()> {
     let mut text = Vec::new();
-    print(&mut text, &document(measured, settings))?;
+    print(&mut text, &document(suite, missing, instructions, settings))?;
     Destination::of(path, Contents::Other, &[])?.write(&text)
 }
 
@@ -88,8 +93,12 @@ fn print(mut out: impl Write, document: &Document) -> io::Result<()> {
     out.flush()
 }
 
-fn document(measured: &Measured, settings: Settings) -> Document<'_> {
-    let suite = measured.suite();
+fn document<'a>(
+    suite: Suite<'a>,
+    missing: &'a [String],
+    instructions: &'a [Instructions],
+    settings: Settings,
+) -> Document<'a> {
     let library = |at: usize| suite.contenders[at].allocator.library().ok().flatten();
     let cells = || {
         suite.rows.iter().flat_map(move |row| {
@@ -108,7 +117,7 @@ fn document(measured: &Measured, settings: Settings) -> Document<'_> {
         machine: Machine::this(),
         settings,
         allocators: places.clone().map(named).collect(),
-        missing: &measured.missing,
+        missing,
         samples: cells()
             .flat_map(|(row, contender, cell)| {
                 cell.runs.iter().enumerate().map(|(round, figures)| Sample {
@@ -131,6 +140,6 @@ fn document(measured: &Measured, settings: Settings) -> Document<'_> {
                 Some(NamedMean { measure, allocator: &suite.contenders[at].name, mean: suite.mean(at, measure)? })
             })
             .collect(),
-        instructions: &measured.instructions,
+        instructions,
     }
 }

@@ -127,7 +127,8 @@ impl Measured {
     /// When it cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
         let Extent { rounds, shares, .. } = self.extent;
-        export::write(path, self, Settings { rounds, share: shares.usual, interrupted: self.interrupted })
+        let settings = Settings { rounds, share: shares.usual, interrupted: self.interrupted };
+        export::write(path, self.suite(), &self.missing, &self.instructions, settings)
     }
 
     /// Returns whether a run failed, or counting the instructions of our malloc. Other mallocs may fail under valgrind.

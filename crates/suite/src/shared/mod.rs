@@ -6,6 +6,7 @@
 //! rounds of all contenders are interleaved. `report` prints the results. `large` measures what a heap of a million
 //! blocks does to those who come and those who stay.
 
+mod case;
 mod comparator;
 mod contender;
 pub mod large;
@@ -16,11 +17,12 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
+use self::case::{Case, Rounds};
 use self::comparator::Comparator;
 pub use self::contender::{BOOST, BOOST_AGAIN, Contender, MALLOC, NOTHING, POLICIES, WITH_SLABS};
 use self::measurement::Measurement;
 pub use self::report::Row;
-use crate::Output;
+use crate::output::Output;
 use heapwright_show::progress::Progress;
 use heapwright_show::results;
 use heapwright_stats::FEWEST;
@@ -65,23 +67,6 @@ pub struct Arguments {
     /// Print one JSON object instead of tables.
     #[arg(long)]
     json: bool,
-}
-
-/// A case: a load, and the number of processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Case {
-    load: Load,
-    processes: usize,
-}
-
-impl Case {
-    /// Returns the length of the segment, in bytes: more than enough for all live blocks and the holes between them.
-    fn segment(self) -> usize {
-        match self.load.live {
-            ..=1000 if self.processes <= 8 => 16 << 20,
-            live => live * self.processes * 2048,
-        }
-    }
 }
 
 /// How thoroughly to measure.
@@ -191,9 +176,6 @@ pub fn measure(plan: &Plan, output: Output) -> Vec<Row> {
     all_rows
 }
 
-/// The nanoseconds per operation in each round, or why the measurement failed.
-type Rounds = Result<Vec<f64>, String>;
-
 /// Measures every contender once per round, in an order that rotates. A contender that failed is not measured again.
 fn take_turns(case: Case, field: &[&Contender], effort: &Effort, progress: &Progress) -> Vec<Rounds> {
     let mut outcomes: Vec<Rounds> = field.iter().map(|_| Ok(Vec::new())).collect();
@@ -214,24 +196,4 @@ fn take_turns(case: Case, field: &[&Contender], effort: &Effort, progress: &Prog
         }
     }
     outcomes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn segments_have_room_for_twice_the_live_blocks() {
-        for (live, processes) in [(1, 1), (1000, 8), (1000, 60), (10_000, 1), (10_000, 8)] {
-            let load = Load {
-                pattern: Pattern::Steady,
-                sizes: Sizes::Mixed,
-                touch: Touch::Untouched,
-                live,
-                figure: Figure::Mean,
-            };
-            let case = Case { load, processes };
-            assert!(case.segment() >= 2 * 740 * live * processes, "{case:?}");
-        }
-    }
 }

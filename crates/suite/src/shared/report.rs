@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
+use super::case::{Case, Rounds};
 use super::contender::{BOOST, BOOST_AGAIN, Contender, MALLOC};
-use super::{Case, Rounds};
 use heapwright_show::number;
 use heapwright_show::table::{HEADING, Table, ratio};
 use heapwright_stats::{Estimate, Spread, median, paired_ratios};

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::{Exported, Extent, Operation};
+use super::extent::Extent;
+use super::operation::{Exported, Operation};
 use crate::event::{DEFAULT_ALIGN, Kind};
 use crate::import::Format;
 

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::io::Write;
 
-use super::{ExportError, until_damage};
+use super::ExportError;
+use super::extent::until_damage;
 use crate::error::ReadError;
 use crate::event::Event;
 use crate::reader::Reader;

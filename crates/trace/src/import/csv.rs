@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
+use super::ImportError;
 use super::ledger::Ledger;
-use super::lines::number;
-use super::{ImportError, Line};
+use super::lines::{Line, number};
 use crate::event::{DEFAULT_ALIGN, Kind};
 
 /// The columns after the operation; `None` for an empty or missing column.

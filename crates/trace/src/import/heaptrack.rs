@@ -9,9 +9,10 @@
 use std::collections::HashMap;
 use std::io::Write;
 
+use super::ImportError;
 use super::ledger::Ledger;
-use super::lines::{cut, file_name};
-use super::{DEEPEST, ImportError, LIMIT, Line};
+use super::limits::{DEEPEST, LIMIT};
+use super::lines::{Line, cut, file_name};
 use crate::sites::SiteId;
 
 /// The approximate memory of one of these without its text, in bytes.

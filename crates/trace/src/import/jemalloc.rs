@@ -20,10 +20,12 @@
 use std::collections::HashMap;
 use std::io::Write;
 
+use super::ImportError;
+use super::code_files::CodeFiles;
 use super::ledger::Ledger;
-use super::lines::{file_name, number};
+use super::limits::{DEEPEST, LIMIT};
+use super::lines::{Line, file_name, number};
 use super::snapshot::{Blocks, Snapshot};
-use super::{CodeFiles, DEEPEST, ImportError, LIMIT, Line};
 use crate::event::Kind;
 use crate::sites::SiteId;
 

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::io::Write;
 
-use super::{ImportError, Line, Summary};
+use super::lines::Line;
+use super::{ImportError, Summary};
 use crate::error::WriteError;
 use crate::event::{DEFAULT_ALIGN, Kind};
 use crate::sites::SiteId;

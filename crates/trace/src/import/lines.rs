@@ -70,3 +70,15 @@ pub(super) fn cut(name: &str) -> &str {
 pub(super) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
+
+/// The result of importing a line.
+pub(super) enum Line {
+    /// The line was handled, and its events are in the trace.
+    Done,
+    /// The line is valid, but not about blocks.
+    PassedOver,
+    /// The line is about a process that is not imported.
+    OfAnotherProcess,
+    /// The line is invalid.
+    NotUnderstood,
+}

@@ -10,10 +10,11 @@
 use std::collections::HashSet;
 use std::io::Write;
 
+use super::ImportError;
 use super::ledger::Ledger;
-use super::lines::{cut, file_name};
+use super::limits::DEEPEST;
+use super::lines::{Line, cut, file_name};
 use super::snapshot::{Blocks, Snapshot};
-use super::{DEEPEST, ImportError, Line};
 use crate::event::Kind;
 
 /// The first line of a table.

@@ -3,9 +3,9 @@
 
 use std::io::Write;
 
+use super::ImportError;
 use super::ledger::Ledger;
-use super::lines::address;
-use super::{ImportError, Line};
+use super::lines::{Line, address};
 use crate::event::DEFAULT_ALIGN;
 
 pub(super) fn read<W: Write>(line: &str, ledger: &mut Ledger<'_, W>) -> Result<Line, ImportError> {

@@ -8,10 +8,11 @@
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, Write};
 
+use super::ImportError;
 use super::ledger::Ledger;
-use super::lines::{cut, file_name};
+use super::limits::DEEPEST;
+use super::lines::{Line, cut, file_name};
 use super::pickle::{self, Value, Values};
-use super::{DEEPEST, ImportError, Line};
 use crate::event::Kind;
 use crate::sites::SiteId;
 

@@ -3,9 +3,9 @@
 
 use std::io::Write;
 
+use super::ImportError;
 use super::ledger::Ledger;
-use super::lines::number;
-use super::{ImportError, Line};
+use super::lines::{Line, number};
 
 /// The limit of integers in the header.
 const HEADER: u32 = 4;

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
+use super::ImportError;
 use super::ledger::Ledger;
-use super::lines::number;
-use super::{ImportError, Line};
+use super::lines::{Line, number};
 use crate::event::Kind;
 
 /// The alignment of RMM's device memory, in bytes.

@@ -5,8 +5,9 @@
 
 use std::io::Write;
 
+use super::ImportError;
 use super::ledger::Ledger;
-use super::{ImportError, Line};
+use super::lines::Line;
 use crate::event::Kind;
 use crate::sites::SiteId;
 

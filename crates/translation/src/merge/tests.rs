@@ -11,7 +11,8 @@ use std::thread;
 use heapwright_stream::{Limits, Origin, Packed, Recording};
 
 use super::*;
-use crate::source::{Source, Stream};
+use crate::source::Source;
+use crate::stream::Stream;
 
 /// A thread that records as the library does.
 struct Thread<'r> {

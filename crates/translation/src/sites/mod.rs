@@ -12,6 +12,7 @@ mod names;
 mod numbers;
 mod python;
 mod realigned;
+mod redaction;
 mod rules;
 mod signal;
 mod unloads;
@@ -32,6 +33,7 @@ use self::made::MadeCode;
 use self::modules::{Change, End, Modules};
 use self::numbers::Numbers;
 use self::python::PythonFrames;
+pub use self::redaction::Redaction;
 use self::signal::SIGNAL;
 use self::unloads::Unloads;
 use crate::merge::{CallPath, Python, PythonName};
@@ -58,16 +60,6 @@ pub struct Sampled {
     pub shortened: u64,
     /// Requests from sites that the trace had no room for.
     pub left_out: u64,
-}
-
-/// What a trace leaves out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Redaction {
-    /// Nothing.
-    #[default]
-    Nothing,
-    /// Arguments, environment and paths; names of files stay.
-    Private,
 }
 
 /// The most pages of code without a file that are remembered.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use heapwright_stream::Paths;
 
-use super::Redaction;
+use super::redaction::Redaction;
 use crate::merge::PythonName;
 
 /// The beginning of the texts of such frames.

@@ -7,7 +7,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use addr2line::gimli::{
-    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, Encoding, EndianSlice, Expression, LittleEndian, Operation, Register,
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, Encoding, EndianSlice, Expression, LittleEndian, Operation,
     RegisterRule, UnwindContext, UnwindExpression, UnwindSection,
 };
 use framehop::UnwindRegsNative;
@@ -26,7 +26,7 @@ pub struct Realigned {
 
 #[cfg(target_arch = "x86_64")]
 mod registers {
-    use super::Register;
+    use addr2line::gimli::Register;
 
     pub const FRAME: Register = Register(6);
     pub const RETURN: Register = Register(16);

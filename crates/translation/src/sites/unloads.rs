@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use heapwright_stream::Entry;
 
-use crate::source::Stream;
+use crate::stream::Stream;
 
 /// What is known of unloaded code.
 pub struct Unloads {

@@ -6,7 +6,7 @@ use heapwright_replay::{Effect, Model, Simulation};
 use heapwright_trace::Event;
 
 use super::before::{Before, Need};
-use super::quiz::Question;
+use super::question::Question;
 use super::story::{Story, call, range};
 use crate::history::{History, Point};
 

@@ -1,12 +1,14 @@
 //! `heapwright watch TRACE`: what each event of a trace does to a heap, and why the policy put a block where it did.
 //!
 //! From the bottom up: `before` (a heap before an event), `why` (the reason for a placement), `story` (the explanation
-//! of an event), `lane` (a heap under a policy), `player` (a trace and its heaps in time), `quiz` (guess first),
-//! `screen` and `show` (the user interface).
+//! of an event), `question` (a placement to be guessed), `lane` (a heap under a policy), `player` (a trace and its
+//! heaps in time), `quiz` (guess first), `show`, `screen` and `interface` (the user interface).
 
 mod before;
+mod interface;
 mod lane;
 mod player;
+mod question;
 mod quiz;
 mod screen;
 mod show;
@@ -76,7 +78,7 @@ pub fn run(plan: &Plan) -> Result<ExitCode> {
         return print(&mut player, plan.at);
     }
     let show = if plan.quiz { Show::asking(player) } else { Show::of(player) };
-    let end = show.run(&mut Terminal::take()?)?;
+    let end = interface::run(show, &mut Terminal::take()?)?;
     Ok(end.map_or(ExitCode::SUCCESS, launch::end_by))
 }
 

@@ -12,7 +12,7 @@ use heapwright_replay::Model;
 use heapwright_trace::{Event, ReadError, Reader};
 
 use super::lane::Lane;
-use super::quiz::Question;
+use super::question::Question;
 
 /// The longest work between two pictures.
 const BUDGET: Duration = Duration::from_millis(25);

@@ -1,26 +1,12 @@
 //! Guess first: before a placement is shown, the user chooses the hole that the policy will take.
 
 use anyhow::Result;
-use heapwright_placement::PolicyKind;
 use ratatui::crossterm::event::KeyCode;
 
-use super::before::{Before, Hole};
+use super::before::Hole;
 use super::player::Player;
-use heapwright_show::number::{bytes, counted, grouped};
-
-/// A placement to be guessed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
-    /// The call.
-    pub call: String,
-    /// The heap before it.
-    pub before: Before,
-    /// What can be chosen: the holes that the block fits, in address order, at least two; and behind them no hole, if
-    /// the policy may pass over all of them.
-    pub choices: Vec<Option<Hole>>,
-    /// The number of the choice.
-    pub chosen: usize,
-}
+use super::question::Question;
+use heapwright_show::number::grouped;
 
 /// What the user is asked, and how many answers were right.
 #[derive(Debug, Default)]
@@ -45,32 +31,6 @@ pub enum Verdict {
         /// The chosen hole, if one was chosen.
         chosen: Option<Hole>,
     },
-}
-
-impl Question {
-    /// Chooses the next or the previous hole; the last and the first are neighbours.
-    fn choose_by(&mut self, steps: isize) {
-        let count = self.choices.len();
-        self.chosen = self.chosen.wrapping_add_signed(steps).wrapping_add(count) % count;
-    }
-
-    /// Returns the chosen hole, if one is chosen.
-    pub fn hole(&self) -> Option<Hole> {
-        self.choices[self.chosen]
-    }
-
-    /// Asks where the block goes.
-    pub fn text(&self, policy: PolicyKind) -> String {
-        let holes = counted(self.choices.iter().flatten().count() as u64, "hole");
-        format!("{}: which of {holes} does {} fit take?", self.call, policy.name())
-    }
-
-    /// Describes the chosen hole.
-    pub fn choice(&self) -> String {
-        let Some(hole) = self.hole() else { return format!("{}. none of them", self.chosen + 1) };
-        let kind = if self.before.is_tail(hole) { "the free tail" } else { "the hole" };
-        format!("{}. {kind} at {:#x} ({})", self.chosen + 1, hole.start, bytes(hole.len as u64))
-    }
 }
 
 impl Quiz {
@@ -142,6 +102,7 @@ mod tests {
     use std::fs::File;
     use std::path::Path;
 
+    use heapwright_placement::PolicyKind;
     use heapwright_replay::Model;
     use heapwright_trace::{About, Kind, Writer};
 

@@ -1,7 +1,6 @@
-//! The user interface of a trace.
+//! What is shown of a trace, and what the keys do.
 
 use std::ops::Range;
-use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use heapwright_placement::Engine;
@@ -10,14 +9,9 @@ use ratatui::layout::Rect;
 
 use super::player::Player;
 use super::quiz::Quiz;
-use super::screen;
 use crate::live::steered;
 use crate::picture;
-use crate::terminal::{Input, Terminal};
 use crate::view::{Frame, View};
-
-/// Shortest interval between pictures.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// The most digits that can be typed.
 const DIGITS: usize = 15;
@@ -47,34 +41,6 @@ impl Show {
     pub fn asking(mut player: Player) -> Show {
         player.is_paused = true;
         Show { quiz: Some(Quiz::default()), ..Show::of(player) }
-    }
-
-    /// Runs the user interface until the user quits, or a signal arrives.
-    pub fn run(mut self, terminal: &mut Terminal) -> Result<Option<i32>> {
-        let mut last = Instant::now();
-        loop {
-            let now = Instant::now();
-            self.player.advance(now - last)?;
-            last = now;
-            if let Some(quiz) = &mut self.quiz {
-                quiz.advance(&mut self.player)?;
-            }
-            let mut areas = Vec::new();
-            terminal.draw(|frame| {
-                areas = screen::map_areas(frame.area(), self.player.lanes.len());
-                self.follow(&areas);
-                screen::draw(frame, &self);
-            })?;
-            let wait = if self.player.is_seeking() { Duration::ZERO } else { PAUSE.saturating_sub(last.elapsed()) };
-            match terminal.next(wait)? {
-                Some(Input::Signal(signal)) => return Ok(Some(signal)),
-                Some(Input::Interrupt | Input::Key(KeyCode::Char('q'))) => return Ok(None),
-                Some(Input::Key(key)) => self.take(key, &areas)?,
-                // The command may have been stopped.
-                Some(Input::Other) => last = Instant::now(),
-                None => {}
-            }
-        }
     }
 
     /// Handles a key.
@@ -125,7 +91,7 @@ impl Show {
     }
 
     /// Moves partial views to the bytes of the last event.
-    fn follow(&mut self, areas: &[Rect]) {
+    pub fn follow(&mut self, areas: &[Rect]) {
         for (number, &area) in areas.iter().enumerate() {
             let frame = self.frame(number, area);
             let mark = self.mark(number);

@@ -3,7 +3,7 @@
 use super::super::numbers::Numbers;
 use super::super::probe::{Blind, Probe};
 use super::super::subject::{OPERATIONS_PER_LOOK, Stage, Stop};
-use super::{Script, table};
+use super::script::{Script, table};
 use heapwright_host::lazy::Lazy;
 
 /// The size of the blocks and thus of the holes, in bytes.

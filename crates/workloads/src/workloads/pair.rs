@@ -2,7 +2,7 @@
 
 use super::super::probe::{Blind, Probe};
 use super::super::subject::{OPERATIONS_PER_LOOK, Stage, Stop};
-use super::Script;
+use super::script::Script;
 
 /// Number of pairs in a round.
 const PAIRS: usize = 50_000;

@@ -3,7 +3,8 @@
 use super::super::probe::Probe;
 use super::super::published::GnuRandom;
 use super::super::subject::{OPERATIONS_PER_LOOK, Stage, Stop};
-use super::{Script, pair, table};
+use super::pair;
+use super::script::{Script, table};
 use heapwright_host::lazy::Lazy;
 
 /// Maximal live bytes and blocks of report 000's program.

@@ -11,8 +11,8 @@ use heapwright_heaps::{COMPACT, FirstFit, FixedHeap};
 use heapwright_placement::{AnyEngine, PolicyKind, Rules};
 use serde::Serialize;
 
-use super::{Judgement, Outcome, Settings};
-use heapwright_allocators::allocator::SYSTEM_AGAIN;
+use super::judgement::{Judgement, Outcome, Settings};
+use heapwright_allocators::baselines::SYSTEM_AGAIN;
 use heapwright_allocators::peers;
 use heapwright_allocators::policy;
 use heapwright_show::number;

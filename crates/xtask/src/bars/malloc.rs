@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use super::bar::{Bar, all_hold, print};
-use super::{Judgement, Outcome, Settings};
+use super::judgement::{Judgement, Outcome, Settings};
 use heapwright_allocators::policy;
 use heapwright_show::number;
 use heapwright_show::table::HEADING;

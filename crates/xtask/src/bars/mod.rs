@@ -7,6 +7,7 @@
 
 mod bar;
 mod engine;
+mod judgement;
 mod malloc;
 mod recorder;
 mod shared;
@@ -16,8 +17,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use heapwright_host::interruption;
 use heapwright_show::results;
-use serde::Serialize;
 use serde_json::Value;
+
+use self::judgement::{Outcome, Settings};
 
 /// The arguments of `cargo xtask bars`.
 #[derive(clap::Args)]
@@ -56,53 +58,6 @@ enum Suite {
     Shared,
     /// What a recorded program costs over the program alone
     Recorder(recorder::Arguments),
-}
-
-/// How a suite is measured and printed.
-#[derive(Clone, Copy)]
-struct Settings {
-    /// Rounds per measurement, if they were given.
-    rounds: Option<u16>,
-    /// What is printed while measuring.
-    output: heapwright_suite::Output,
-}
-
-/// The judgement of a suite.
-struct Judgement {
-    /// The bars as JSON, each with the name of its suite.
-    bars: Vec<Value>,
-    outcome: Outcome,
-}
-
-/// Whether the bars of a suite hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    /// Every bar holds.
-    AllHold,
-    /// At least one fails or was not measured.
-    SomeFail,
-    /// Ctrl-C ended the measurement.
-    Interrupted,
-}
-
-impl Judgement {
-    fn new<B: Serialize>(suite: &'static str, bars: &[B], outcome: Outcome) -> Result<Judgement> {
-        let bars = bars.iter().map(|bar| serde_json::to_value(OfSuite { suite, bar }));
-        Ok(Judgement { bars: bars.collect::<Result<_, _>>()?, outcome })
-    }
-}
-
-impl Outcome {
-    fn of(all_hold: bool) -> Outcome {
-        if all_hold { Outcome::AllHold } else { Outcome::SomeFail }
-    }
-}
-
-#[derive(Serialize)]
-struct OfSuite<'a, B> {
-    suite: &'static str,
-    #[serde(flatten)]
-    bar: &'a B,
 }
 
 /// Measures the selected suites and judges their bars.

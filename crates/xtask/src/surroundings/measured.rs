@@ -9,7 +9,7 @@ use heapwright_host::interruption::Interruption;
 use heapwright_show::progress::Progress;
 
 use super::figure::Run;
-use crate::workspace;
+use crate::workspace::workspace;
 
 /// The time limit of a process, in seconds.
 const SECONDS: &str = "120";

@@ -1,6 +1,6 @@
 //! Figures of a program under each allocator: as they are, and as predicted.
 
-use heapwright_allocators::allocator::SYSTEM_AGAIN;
+use heapwright_allocators::baselines::SYSTEM_AGAIN;
 use heapwright_stats::{Estimate, median};
 
 use super::evidence::{Evidence, RealRow, RealRun};

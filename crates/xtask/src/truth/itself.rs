@@ -18,8 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use super::claims::Advice;
 use super::evidence;
+use super::list;
 use super::predicted::{Compared, Comparing, Effort};
-use super::programs::{self, Program};
+use super::programs::Program;
 use super::real::Contender;
 
 /// The programs whose traces are replayed: with one thread and with several. They are short, since there are many
@@ -107,7 +108,7 @@ fn disguised() -> Vec<Contender> {
 
 /// Records the programs.
 fn traces(command: &Path, work: &Path) -> Result<Vec<(&'static str, PathBuf)>> {
-    let chosen: Vec<&'static Program> = programs::all().filter(|program| TRACED.contains(&program.name)).collect();
+    let chosen: Vec<&'static Program> = list::all().filter(|program| TRACED.contains(&program.name)).collect();
     let recorded = |program: &&'static Program| {
         let folder = work.join(program.name);
         std::fs::create_dir_all(&folder).context("cannot make a folder")?;
@@ -178,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_traced_programs_are_in_the_list() {
-        assert!(TRACED.iter().all(|name| programs::all().any(|program| program.name == *name)));
+        assert!(TRACED.iter().all(|name| list::all().any(|program| program.name == *name)));
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! `cargo xtask truth`: how true replays are, measured.
 //!
-//! Modules from the bottom up: `programs` with `ordinary` and `misleading` (the list, and what its programs need);
+//! Modules from the bottom up: `programs` (what programs need); `ordinary`, `misleading` and `list` (which they are);
 //! `evidence` (what was measured, in files); `real` (real runs); `predicted` (what `heapwright compare` says);
 //! `figures` (both, side by side); `errors`, `orderings`, `claims` and `verdicts` (how they agree); `case` (all of a
-//! program);
-//! `itself` (the system's malloc against itself); `summary` and `page` (docs/truth.md).
+//! program); `itself` (the system's malloc against itself); `summary` and `page` (docs/truth.md).
 
 mod case;
 mod claims;
@@ -12,6 +11,7 @@ mod errors;
 mod evidence;
 mod figures;
 mod itself;
+mod list;
 mod misleading;
 mod orderings;
 pub mod ordinary;
@@ -39,6 +39,7 @@ use self::evidence::Evidence;
 use self::predicted::{Basis, Comparing, Effort};
 use self::programs::Program;
 use self::real::Contender;
+use crate::workspace::workspace;
 
 /// The arguments of `cargo xtask truth`.
 #[derive(clap::Args)]
@@ -96,7 +97,7 @@ Exit code: 0 when the page is written, 1 when a program failed, 130 after Ctrl-C
 /// # Errors
 /// When the command to judge is not there, or the page cannot be written.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let root = super::workspace()?;
+    let root = workspace()?;
     let until = Interruption::listen()?;
     let page = arguments.page.clone().unwrap_or_else(|| root.join("docs/truth.md"));
     let page = Destination::of(&page, Contents::Other, &[])?;
@@ -135,7 +136,7 @@ fn measure(arguments: &Arguments, command: &Path, kept: &Path, until: &Interrupt
     }
     let bench = Bench { arguments, command, contenders: &contenders, work: work.path(), until };
     let selected: Vec<&Program> =
-        programs::all().filter(|program| programs::is_selected(program.name, arguments.only.as_deref())).collect();
+        list::all().filter(|program| list::is_selected(program.name, arguments.only.as_deref())).collect();
     ensure!(!selected.is_empty(), "no program's name contains that");
     let mut failures = Vec::new();
     for (at, program) in selected.iter().enumerate() {
@@ -198,7 +199,7 @@ impl Bench<'_> {
 fn write(folder: &Path, page: &Destination) -> Result<()> {
     let mut cases = Vec::new();
     let mut missing = Vec::new();
-    for program in programs::all() {
+    for program in list::all() {
         match Evidence::of(program.name, folder)? {
             Some(evidence) => cases.push(Case::of(program, &evidence)?),
             None => missing.push(program.name),

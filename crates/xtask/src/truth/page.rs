@@ -183,7 +183,7 @@ fn wrapped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::evidence::{Evidence, RealRow, RealRun};
-    use super::super::programs;
+    use super::super::list;
     use super::*;
 
     fn case(name: &str, verdict: &str, text: &str) -> Case {
@@ -205,7 +205,7 @@ mod tests {
             "recommendation": {"verdict": verdict, "choice": "x", "text": text},
             "results": [predicted("system", 1.01), predicted("x", 0.9), predicted("y", 1.3)]});
         let rows = vec![real("system", 1.0), real("x", 1.2), real("y", 1.4), real("system (A/A)", 1.0)];
-        let program = programs::all().find(|program| program.name == name).unwrap();
+        let program = list::all().find(|program| program.name == name).unwrap();
         Case::of(program, &Evidence::new(name, rows, compared, None, 1.0)).unwrap()
     }
 

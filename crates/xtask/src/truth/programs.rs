@@ -8,9 +8,6 @@ use std::{env, iter};
 
 use anyhow::{Context, Result, ensure};
 
-use super::misleading::MISLEADING;
-use super::ordinary::ORDINARY;
-
 /// What a program was chosen for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
@@ -70,16 +67,6 @@ pub struct Prepared {
     pub folder: PathBuf,
     /// Its environment besides the inherited one.
     pub settings: Vec<(&'static str, OsString)>,
-}
-
-/// Returns all programs, in the order of tables.
-pub fn all() -> impl Iterator<Item = &'static Program> {
-    ORDINARY.iter().chain(&MISLEADING)
-}
-
-/// Returns whether `pattern` selects a program: part of its name, or several such parts, separated by commas.
-pub fn is_selected(name: &str, pattern: Option<&str>) -> bool {
-    pattern.is_none_or(|pattern| pattern.split(',').any(|part| !part.is_empty() && name.contains(part)))
 }
 
 impl Program {
@@ -158,30 +145,13 @@ fn run(command: &mut Command) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
+    use super::super::list;
     use super::*;
-
-    #[test]
-    fn the_list_has_twenty_real_programs_and_twelve_built_to_mislead() {
-        let names: BTreeSet<&str> = all().map(|program| program.name).collect();
-        assert_eq!(names.len(), all().count(), "every name is there once");
-        assert_eq!(all().filter(|program| program.group == Group::Real).count(), 20);
-        assert!(all().filter(|program| program.group == Group::Misleading).count() >= 12);
-    }
-
-    #[test]
-    fn programs_are_selected_by_parts_of_their_names() {
-        assert!(is_selected("jq", None) && is_selected("jq-short", Some("jq")) && is_selected("perl", Some("jq,perl")));
-        assert!(
-            !is_selected("perl", Some("jq")) && !is_selected("perl", Some("")) && !is_selected("perl", Some("jq,"))
-        );
-    }
 
     #[test]
     fn every_program_built_to_mislead_compiles_without_a_warning() {
         let folder = tempfile::tempdir().unwrap();
-        for program in all() {
+        for program in list::all() {
             if let Executable::Compiled(source) = program.executable {
                 compile(&format!("#pragma GCC diagnostic error \"-Wall\"\n{source}"), program.name, folder.path())
                     .unwrap_or_else(|error| panic!("{}: {error}", program.name));

@@ -4,7 +4,8 @@ use std::process::{ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
 use fastrand::Rng;
-use heapwright_allocators::allocator::{Allocator, SYSTEM_AGAIN};
+use heapwright_allocators::allocator::Allocator;
+use heapwright_allocators::baselines::SYSTEM_AGAIN;
 use heapwright_allocators::launcher::{Launch, Launcher};
 use heapwright_allocators::{peers, policy};
 use heapwright_host::interruption::Interruption;

@@ -16,7 +16,6 @@ use std::thread;
 use anyhow::{Context, Result};
 
 use self::recipes::{Extra, RECIPES, Recipe};
-use super::case::Entry;
 use super::figures::{Figures, Kept};
 use super::process::{Base, Start};
 use heapwright_allocators::allocator::Allocator;
@@ -46,6 +45,14 @@ enum Company {
 
 /// What a client does with the server in a folder until that has ended. Returns the server's memory if it samples it.
 type Client = fn(&Path, &dyn Fn() -> bool) -> Result<Option<Kept>>;
+
+/// An entry of `--list`.
+pub struct Entry {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// What it does.
+    pub about: &'static str,
+}
 
 /// Returns the entries of all programs.
 pub fn entries() -> impl Iterator<Item = Entry> {

@@ -13,20 +13,11 @@ use heapwright_host::temporary::Folder;
 use heapwright_show::progress::Progress;
 use heapwright_stats::{Estimate, paired_ratios};
 
-use super::Case;
+use super::case::Case;
 use crate::truth::programs::Prepared;
 
 /// The time limit of a run, in seconds.
 const SECONDS: u32 = 300;
-
-/// A way to record a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recording {
-    /// Its name in tables.
-    pub name: &'static str,
-    /// The options of `heapwright record`.
-    pub options: &'static [&'static str],
-}
 
 /// What is measured of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The bars of the recorder: what a program costs while `heapwright record` records it, with the command's own share,
 //! over what it costs alone.
 
+mod case;
 mod measured;
 
 use std::path::PathBuf;
@@ -11,12 +12,13 @@ use heapwright_show::table::{HEADING, Table, ratio};
 use heapwright_stats::Estimate;
 use heapwright_suite::Output;
 
-use self::measured::{Cost, Costs, Recorder, Recording};
+use self::case::{Case, Recording};
+use self::measured::{Cost, Costs, Recorder};
 use super::bar::{Bar, all_hold, print};
-use super::{Judgement, Outcome, Settings};
+use super::judgement::{Judgement, Outcome, Settings};
 use crate::truth::ordinary::ORDINARY;
 use crate::truth::programs::{Executable, Group, Program};
-use crate::workspace;
+use crate::workspace::workspace;
 
 /// The usual number of rounds: enough for an interval.
 const ROUNDS: u16 = 7;
@@ -27,12 +29,6 @@ pub struct Arguments {
     /// The command to measure [default: target/release/heapwright]
     #[arg(long, value_name = "FILE")]
     command: Option<PathBuf>,
-}
-
-/// A program and how it is recorded.
-pub struct Case {
-    program: Program,
-    recordings: &'static [Recording],
 }
 
 /// No stack, one of 16 requests' and every request's.

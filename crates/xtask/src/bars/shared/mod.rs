@@ -1,16 +1,14 @@
 //! The bars of the heap that processes share, against Boost.Interprocess.
 
+mod bar;
 mod slabs;
-
-use std::collections::BTreeMap;
 
 use anyhow::Result;
 use heapwright_shared::{Place, SharedHeap};
-use serde::Serialize;
 
-use super::{Judgement, Outcome, Settings};
+use self::bar::Bar;
+use super::judgement::{Judgement, Outcome, Settings};
 use heapwright_reproduce::segment_ratios;
-use heapwright_show::number;
 use heapwright_show::table::Table;
 use heapwright_suite::Output;
 use heapwright_suite::shared::{
@@ -41,84 +39,8 @@ fn is_about(contender: &Contender) -> bool {
     POLICIES.contains(&contender.subject) || [BOOST, BOOST_AGAIN].contains(&contender.subject)
 }
 
-/// A bar and the measured figures.
-#[derive(Clone, Debug, Serialize)]
-struct Bar {
-    what: String,
-    /// The maximal allowed value; the minimal one where `bound` says so.
-    limit: f64,
-    bound: Bound,
-    unit: &'static str,
-    /// The measured value; the worst of several. Null when one is missing.
-    value: Option<f64>,
-    /// The allocator with this value.
-    subject: Option<String>,
-    /// Other figures, which do not decide.
-    others: BTreeMap<&'static str, Option<f64>>,
-    holds: Option<bool>,
-}
-
-/// Which side of its limit a value must be on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Bound {
-    AtMost,
-    AtLeast,
-}
-
 /// The policy that decides: best fit, which is the default, and also Boost's algorithm.
 const DECIDING: &str = "best";
-
-impl Bar {
-    /// Judges several figures, of which the largest decides. The bar is open when one is missing.
-    fn of(what: String, limit: f64, unit: &'static str, figures: &[(String, Option<f64>)]) -> Bar {
-        let known: Option<Vec<(&String, f64)>> = figures.iter().map(|(name, value)| Some((name, (*value)?))).collect();
-        let worst = known.and_then(|known| known.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)));
-        Bar {
-            what,
-            limit,
-            bound: Bound::AtMost,
-            unit,
-            value: worst.map(|(_, value)| value),
-            subject: worst.map(|(name, _)| name.clone()),
-            others: BTreeMap::new(),
-            holds: worst.map(|(_, value)| value <= limit),
-        }
-    }
-
-    /// Judges a figure that must not be below `limit`.
-    fn at_least(what: String, limit: f64, unit: &'static str, (name, value): (String, Option<f64>)) -> Bar {
-        let holds = value.map(|value| value >= limit);
-        Bar { bound: Bound::AtLeast, holds, ..Bar::of(what, limit, unit, &[(name, value)]) }
-    }
-
-    fn cells(&self) -> [String; 5] {
-        let verdict = match self.holds {
-            Some(true) => "holds",
-            Some(false) => "FAILS",
-            None => "not measured",
-        };
-        let unit = match self.unit {
-            "percent" => " %",
-            "us" => " us",
-            _ => "",
-        };
-        let bound = match self.bound {
-            Bound::AtMost => "<=",
-            Bound::AtLeast => ">=",
-        };
-        let show = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| number::short(value) + unit);
-        let subject = self.subject.as_ref().map_or_else(String::new, |subject| format!("{subject} "));
-        let others: Vec<String> = self.others.iter().map(|(name, value)| format!("{name} {}", show(*value))).collect();
-        [
-            self.what.clone(),
-            format!("{bound} {}{unit}", self.limit),
-            subject + &show(self.value),
-            verdict.to_owned(),
-            others.join(", "),
-        ]
-    }
-}
 
 fn over_boost(rows: &[Row]) -> Vec<Bar> {
     let mut bars = Vec::new();
@@ -195,17 +117,6 @@ pub fn judge(settings: Settings) -> Result<Judgement> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_worst_decides_and_a_missing_one_leaves_it_open() {
-        let least = |value| Bar::at_least("b".to_owned(), 1.0, "ratio", ("x".to_owned(), Some(value))).holds;
-        assert_eq!((least(0.9), least(1.0)), (Some(false), Some(true)));
-        let figure = |value| ("x".to_owned(), value);
-        let holds = |values: [Option<f64>; 2]| Bar::of("b".to_owned(), 1.0, "ratio", &values.map(figure)).holds;
-        assert_eq!(holds([Some(0.5), Some(1.0)]), Some(true));
-        assert_eq!(holds([Some(0.5), Some(1.1)]), Some(false));
-        assert_eq!(holds([Some(0.5), None]), None);
-    }
 
     #[test]
     fn without_boost_no_ratio_holds() {

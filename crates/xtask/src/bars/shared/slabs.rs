@@ -9,7 +9,7 @@ use heapwright_suite::shared::{
     measure,
 };
 
-use super::Bar;
+use super::bar::Bar;
 
 /// One process: a load, and the maximal time of an operation divided by Boost's, and by malloc's.
 const ALONE: [(&str, Load, f64, f64); 3] = [
