@@ -130,8 +130,12 @@ impl Sites {
         }
     }
 
-    /// Records a mapping of code.
+    /// Records a mapping of code; or keeps it until calls come from there, if another library may have had its place when
+    /// the calls were made that are read next.
     pub fn add_mapping(&mut self, mapping: &Mapping<'_>) {
+        if self.unloads.is_question_open() {
+            return self.unloads.doubt(mapping);
+        }
         let change = self.modules.add(mapping);
         self.settle(change);
     }
@@ -167,19 +171,17 @@ impl Sites {
         if self.made.read(|start, end| change = change.max(modules.add_made(start, end))) {
             change = change.max(modules.follow_made_code());
         }
-        let (unloads, mut pending, mut is_doubted) = (&mut self.unloads, None, false);
+        let (unloads, mut pending) = (&mut self.unloads, None);
         let looked = (self.look)(&mut |mapping| {
-            let pending: &Vec<Range<u64>> = pending.get_or_insert_with(|| unloads.pending());
-            let (start, end) = (mapping.range.start as u64, mapping.range.end as u64);
-            // It may have come later than the call.
-            if pending.iter().any(|code| start < code.end && code.start < end) {
-                is_doubted = true;
+            if pending.get_or_insert_with(|| unloads.pending()).concerns(&mapping.range) {
+                unloads.doubt(mapping);
             } else {
                 change = change.max(modules.add(mapping));
             }
         });
+        let is_any_doubted = unloads.each_certain(&mut |mapping| change = change.max(modules.add(mapping)));
         self.settle(change);
-        if looked && !is_doubted && change == Change::Nothing && self.pathless.len() < MOST_PATHLESS {
+        if looked && !is_any_doubted && change == Change::Nothing && self.pathless.len() < MOST_PATHLESS {
             self.pathless.insert(page_of(address));
         }
         change != Change::Nothing
