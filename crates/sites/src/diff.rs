@@ -106,7 +106,9 @@ impl Comparison {
             analysis.warn(path);
             Ok(analysis)
         };
-        let (before, after) = (read(&arguments.before)?, read(&arguments.after)?);
+        let (mut before, mut after) = (read(&arguments.before)?, read(&arguments.after)?);
+        before.stacks.complete_names_by(&after.stacks);
+        after.stacks.complete_names_by(&before.stacks);
         let changes = changes(&before, &after, arguments);
         let failures = arguments.fail_if.iter().filter_map(|condition| failure(condition, &before, &after)).collect();
         Ok(Comparison { before, after, changes, rows: arguments.group.heading(), by: arguments.by, failures })

@@ -4,7 +4,7 @@ use crate::frame::Frame;
 
 /// Functions of C, and of the run-time library of C++, that allocate for their caller, in whatever file they are. Their
 /// names are without leading underscores.
-const C: [&str; 31] = [
+const C: [&str; 32] = [
     "malloc",
     "calloc",
     "realloc",
@@ -26,6 +26,7 @@ const C: [&str; 31] = [
     "getdelim",
     "open_memstream",
     "open_wmemstream",
+    "cxa_allocate_dependent_exception",
     "cxa_allocate_exception",
     "xmalloc",
     "xcalloc",
@@ -277,7 +278,7 @@ fn plain(name: &str) -> &str {
 
 /// Returns the path of a function: without its return type, parameters and template arguments. The path of a method in
 /// a Rust `impl`, `<alloc::vec::Vec<T> as Clone>::clone`, is that of the type.
-fn path(function: &str) -> String {
+pub fn path(function: &str) -> String {
     if let Some(name) = function.find("operator new").map(|at| &function[at..]) {
         return name.to_owned();
     }
@@ -443,6 +444,7 @@ mod tests {
             "getline",
             "__GI___open_memstream",
             "__cxa_allocate_exception",
+            "__cxa_allocate_dependent_exception",
             // Return types in anonymous namespaces and in functions.
             "(anonymous namespace)::Item& std::vector<(anonymous namespace)::Item>::emplace_back<int>(int&&)",
             "void std::vector<(anonymous namespace)::Item>::_M_realloc_insert<int>(int&&)",

@@ -1,11 +1,11 @@
 //! `heapwright sites`: which call sites hold the memory of a program; `heapwright diff`: what changed between two.
 //!
 //! From the bottom up: `frame` (names of stack frames taken apart), `internal` (frames of allocators and standard
-//! libraries), `stacks` (the stacks of a trace), `tally` (sums and measures), `ledger` (a trace read once), `live`
-//! (what is live at several moments), `pinned` (holes, by simulation), `labels` (names of rows), `rows` (groups of
-//! sites), `matching` (rows of two recordings), `tree` (trees and folded lines), `analysis` (all of it for one trace),
-//! `table` (what is printed), `arguments`, `condition` (of `--fail-if`), `diff` (two recordings compared), `pprof` (an
-//! export).
+//! libraries), `whole_names` (names of which a part is known), `stacks` (the stacks of a trace), `tally` (sums and
+//! measures), `ledger` (a trace read once), `live` (what is live at several moments), `pinned` (holes, by simulation),
+//! `labels` (names of rows), `rows` (groups of sites), `matching` (rows of two recordings), `tree` (trees and folded
+//! lines), `analysis` (all of it for one trace), `table` (what is printed), `arguments`, `condition` (of `--fail-if`),
+//! `diff` (two recordings compared), `pprof` (an export).
 
 mod analysis;
 mod arguments;
@@ -24,6 +24,7 @@ mod stacks;
 mod table;
 mod tally;
 mod tree;
+mod whole_names;
 
 use std::process::ExitCode;
 

@@ -7,6 +7,7 @@ use heapwright_trace::{Reader, SiteId};
 use crate::frame::Frame;
 use crate::internal::{first_caller, is_allocation, is_internal};
 use crate::labels;
+use crate::whole_names::{InModule, WholeNames};
 
 /// Which frames a stack keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +36,34 @@ impl Stacks {
         let mut frames = Frames::default();
         let unknown = [frames.number(Frame { function: UNKNOWN.to_owned(), ..Frame::default() })];
         let stacks = trace.all_sites().map(|site| frames.stack(trace, site, kept)).collect();
-        Stacks { frames: frames.all, stacks, unknown, kept }
+        let mut stacks = Stacks { frames: frames.all, stacks, unknown, kept };
+        let names = WholeNames::of(stacks.frames.iter());
+        let whole = stacks.frames.iter().map(|frame| owned(names.name_of(frame, InModule::Same))).collect();
+        stacks.rename(whole);
+        stacks
+    }
+
+    /// Completes the names of functions by those of another recording, perhaps of another build.
+    pub fn complete_names_by(&mut self, other: &Stacks) {
+        let names = WholeNames::of(other.frames.iter());
+        let whole = self.frames.iter().map(|frame| owned(names.name_of(frame, InModule::Any))).collect();
+        self.rename(whole);
+    }
+
+    /// Gives frames other names of their functions, where there is one.
+    fn rename(&mut self, names: Vec<Option<String>>) {
+        if names.iter().all(Option::is_none) {
+            return;
+        }
+        let mut frames = Frames::default();
+        let renamed = std::mem::take(&mut self.frames).into_iter().zip(names).map(|(frame, name)| match name {
+            Some(function) => Frame { function, ..frame },
+            None => frame,
+        });
+        let numbers: Vec<u32> = renamed.map(|frame| frames.number(frame)).collect();
+        self.frames = frames.all;
+        self.stacks.iter_mut().flatten().for_each(|number| *number = numbers[*number as usize]);
+        self.unknown = self.unknown.map(|number| numbers[number as usize]);
     }
 
     /// Returns the numbers of a site's frames, the innermost first; never empty.
@@ -94,6 +122,10 @@ impl Stacks {
     pub fn frame(&self, number: u32) -> &Frame {
         &self.frames[number as usize]
     }
+}
+
+fn owned(name: Option<&str>) -> Option<String> {
+    name.map(str::to_owned)
 }
 
 /// How the names of the functions begin in which CPython runs a program: the loop, or since 3.14 one function per
