@@ -18,7 +18,7 @@ use heapwright_show::usage;
 #[derive(Parser)]
 #[command(name = "heapwright", version, max_term_width = 100, arg_required_else_help = true, after_help = EXAMPLES)]
 pub struct Cli {
-    /// When to use colour; `auto` is on a terminal, unless NO_COLOR is set.
+    /// When to use colour; `auto` is on a terminal, unless NO_COLOR is set, and elsewhere if CLICOLOR_FORCE is.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: Color,
 

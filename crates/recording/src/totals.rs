@@ -74,8 +74,12 @@ pub fn totals(source: &Source, translation: &Translation) -> Totals {
     Totals { recorder_nanoseconds: recorder.map(|time| time.min(rest)), ..totals }
 }
 
-/// Returns the share of the calls in the processor time of a process, if the estimate is of use.
+/// Returns the share of the calls in the processor time of a process, if the estimate is of use: not when the recording
+/// ended before the process, whose time is that of more calls.
 pub fn share_of_calls(source: &Source, calls: u64, totals: &Totals) -> Option<f64> {
+    if source.lost() > 0 {
+        return None;
+    }
     let whole = totals.program_nanoseconds().filter(|&time| time > 0)?;
     let all = totals.malloc_nanoseconds(calls)?;
     Durations::of(source).show_the_share(calls, whole).then_some(all as f64 / whole as f64)

@@ -61,7 +61,7 @@ impl Recording {
     /// [`ReplayError::Trace`].
     pub fn open(path: &Path, room: usize) -> Result<Recording, ReplayError> {
         let mut words = Vec::new();
-        let file = File::open(path)?;
+        let file = File::open(path).map_err(ReadError::from)?;
         let length = file.metadata().ok().filter(Metadata::is_file).map_or(u64::MAX, |found| found.len());
         let mut reader = begin(file, length)?;
         let mut is_too_long = false;

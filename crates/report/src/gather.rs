@@ -61,7 +61,7 @@ pub fn read(path: &Path) -> Result<Read> {
         never_freed: census.immortal.0,
         never_freed_bytes: census.immortal.1,
         requested: Line::from(&census.requested),
-        clock: census.times.as_ref().map(Clock::from),
+        clock: Clock::of(&census),
     };
     let (sites, classes) = sites::most_important(&reader, &census).unzip();
     let detail = Detail { sites: classes.unwrap_or_default(), ..Detail::default() };

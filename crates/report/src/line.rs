@@ -1,6 +1,6 @@
 //! Quantities and times over the events of a trace, as the page reads them.
 
-use heapwright_replay::history::Series;
+use heapwright_replay::history::{Census, Series};
 use serde::Serialize;
 
 /// A quantity over time.
@@ -34,15 +34,20 @@ pub struct Clock {
     pub start: u64,
     /// The last of the events of each entry.
     pub ends: Vec<u64>,
+    /// The event at which most is live, by its number from 1, and its time.
+    pub peak: (u64, u64),
 }
 
-impl From<&Series> for Clock {
-    fn from(series: &Series) -> Clock {
+impl Clock {
+    /// Returns the times of a trace, if it has some.
+    pub fn of(census: &Census) -> Option<Clock> {
+        let series = census.times.as_ref()?;
         let buckets = series.buckets();
-        Clock {
+        Some(Clock {
             width: series.width(),
             start: buckets.first().map_or(0, |bucket| bucket.min),
             ends: buckets.iter().map(|bucket| bucket.last).collect(),
-        }
+            peak: (census.peak_requested.1, census.peak_requested_time),
+        })
     }
 }

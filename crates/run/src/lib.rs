@@ -10,6 +10,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -93,6 +94,15 @@ fn run_and_report(args: &RunArgs) -> Result<ExitCode> {
 
 /// Returns the command that starts the program under the drop-in library, with every process reporting into `reports`.
 fn prepared(args: &RunArgs, reports: &Folder) -> Result<Command> {
+    /// What stands for the number of a process in the path of a file of statistics.
+    const NUMBER: &[u8] = b"%p";
+    if reports.path().as_os_str().as_bytes().windows(NUMBER.len()).any(|part| part == NUMBER) {
+        bail!(
+            "the statistics cannot be written to {}: %p stands for the number of a process; name another directory by \
+             TMPDIR",
+            reports.path().shown()
+        );
+    }
     let mut report = OsString::from("json:");
     report.push(reports.path().join(statistics::FILE_PATTERN));
     let mut command = Command::new(&args.program);

@@ -43,7 +43,14 @@ impl Condition {
                 format!("there is no measure `{name}`; there are peak, {}", names.join(", "))
             })?,
         };
-        Ok(Condition { text: text.trim().to_owned(), measure, limit: Limit::parse(limit.trim()).ok_or(FORM)? })
+        let limit = limit.trim();
+        let limit = Limit::parse(limit).ok_or_else(|| {
+            let size = limit.trim_start_matches('+').trim_start();
+            // A number with another unit, as in 500KB.
+            let is_size = size.starts_with(|c: char| c.is_ascii_digit()) && !size.ends_with(['%', 'x']);
+            parse_bytes(size).err().filter(|_| is_size).unwrap_or_else(|| FORM.to_owned())
+        })?;
+        Ok(Condition { text: text.trim().to_owned(), measure, limit })
     }
 
     /// Returns what the condition limits.
@@ -127,6 +134,9 @@ mod tests {
             ["", "leaked", "leaked < 5", "> 5", "leaks > 5", "leaked > x", "leaked > +x%", "peak > nanx", "peak >"]
         {
             assert!(Condition::parse(text).is_err(), "{text}");
+        }
+        for text in ["peak > 500KB", "peak > +0.5mb"] {
+            assert!(Condition::parse(text).unwrap_err().contains("KiB"), "{text}");
         }
         assert!(Condition::parse("leaks > 5").unwrap_err().contains("peak, held, leaked"));
     }

@@ -234,8 +234,8 @@ fn is_library_of_cplusplus(module: &str) -> bool {
     ["libstdc++.so", "libc++.so", "libc++abi.so", "libsupc++.so"].iter().any(|name| module.starts_with(name))
 }
 
-/// Returns the type of a Rust method, and its trait with what follows: of `<u8 as alloc::slice::Concat>::concat` without
-/// its first character, or of an inherent method, `<str>::repeat`.
+/// Returns the type of a Rust method, and its trait with what follows: of `<u8 as alloc::slice::Concat>::concat`
+/// without its first character, or of an inherent method, `<str>::repeat`.
 fn of_impl(rest: &str) -> Option<(&str, Option<&str>)> {
     let mut depth = 0_usize;
     let mut before = ' ';
@@ -429,7 +429,7 @@ mod tests {
             "<[u8; 4] as core::clone::Clone>::clone",
             "<alloc::vec::Vec<my::T> as core::iter::traits::collect::Extend<my::T>>::extend",
             "<dyn core::any::Any>::of",
-            "<alloc::boxed::Box<dyn core::ops::function::FnOnce() -> my::T> as core::ops::function::FnOnce<()>>::call_once",
+            "<alloc::boxed::Box<dyn core::ops::FnOnce() -> my::T> as core::ops::FnOnce<()>>::call_once",
             "_PyObject_Malloc",
             "PyMem_RawMalloc",
             // glibc's own names, as its debug information has them.

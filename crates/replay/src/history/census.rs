@@ -21,6 +21,8 @@ pub struct Census {
     pub requested: Series,
     /// The maximum of `requested`, and the number of events until it is first reached.
     pub peak_requested: (u64, u64),
+    /// The time of that event, where there are [times](Census::times).
+    pub peak_requested_time: u64,
     /// The blocks by requested bytes; their weight is those bytes.
     pub sizes: Histogram,
     /// The freed blocks by lifetime in events; their weight is their requested bytes.
@@ -71,7 +73,11 @@ impl Census {
         while let Some(event) = trace.next_call()? {
             counting.count(&event, trace.site());
             // Events before the first known time count as happening at the beginning.
-            counting.times.push(trace.time().unwrap_or_default());
+            let time = trace.time().unwrap_or_default();
+            counting.times.push(time);
+            if counting.census.peak_requested.1 == counting.census.events {
+                counting.census.peak_requested_time = time;
+            }
         }
         Ok(counting.finish())
     }
@@ -84,6 +90,7 @@ impl Counting {
             blocks: 0,
             requested: Series::new(Census::BUCKETS),
             peak_requested: (0, 0),
+            peak_requested_time: 0,
             sizes: Histogram::default(),
             lifetimes: Histogram::default(),
             lifetimes_in_bytes: Histogram::default(),

@@ -2,35 +2,41 @@
 
 const SECOND = CHART.times.second;
 
-/** When each event happened, in nanoseconds; as good as linear between the buckets that the page knows. */
+/** When each event happened, in nanoseconds; as good as linear between the events whose times the page knows: the ends of
+ * buckets, and the peak. */
 class Clock {
-  constructor({ width, start, ends }, events) {
-    this.width = width;
+  constructor({ width, start, ends, peak: [peak, peakTime] }, events) {
     this.times = [start, ...ends];
-    this.events = events;
-  }
-
-  /** The first event of a bucket; that behind the last is the end. */
-  #edge(bucket) {
-    return Math.min(this.events, bucket * this.width);
+    this.events = this.times.map((_, bucket) => Math.min(events, bucket * width));
+    const before = lastUpTo(this.events, peak);
+    if (peak > this.events[before] && before + 1 < this.events.length) {
+      this.events.splice(before + 1, 0, peak);
+      this.times.splice(before + 1, 0, peakTime);
+    }
   }
 
   at(event) {
-    const bucket = Math.min(this.times.length - 2, Math.max(0, Math.floor(event / this.width)));
-    return scale(this.#edge(bucket), this.#edge(bucket + 1), this.times[bucket], this.times[bucket + 1])(event);
+    const from = Math.min(this.events.length - 2, lastUpTo(this.events, event));
+    return scale(this.events[from], this.events[from + 1], this.times[from], this.times[from + 1])(event);
   }
 
   event(time) {
-    let [low, high] = [0, this.times.length - 1];
-    while (high - low > 1) {
-      const middle = (low + high) >> 1;
-      if (this.times[middle] <= time) low = middle;
-      else high = middle;
-    }
-    const [from, to] = [this.times[low], this.times[high]];
-    const share = to > from ? Math.min(1, Math.max(0, (time - from) / (to - from))) : 0;
-    return this.#edge(low) + share * (this.#edge(high) - this.#edge(low));
+    const from = Math.min(this.times.length - 2, lastUpTo(this.times, time));
+    const [start, end] = [this.times[from], this.times[from + 1]];
+    const share = end > start ? Math.min(1, Math.max(0, (time - start) / (end - start))) : 0;
+    return this.events[from] + share * (this.events[from + 1] - this.events[from]);
   }
+}
+
+/** The place of the last of ascending numbers that is not above a limit; 0 if all are. */
+function lastUpTo(numbers, limit) {
+  let [low, high] = [0, numbers.length];
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (numbers[middle] <= limit) low = middle;
+    else high = middle;
+  }
+  return low;
 }
 
 /** Returns marks between two times, in about `about` steps, and their texts. */

@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn events_lie_where_their_times_are() {
-        let clock = Clock { width: 10, start: 100, ends: vec![200, 1000, 1100] };
+        let clock = Clock { width: 10, start: 100, ends: vec![200, 1000, 1100], peak: (15, 300) };
         let across = Across::time(25, &clock);
         let share = |event: f64| (across.place(event) - LEFT) / (RIGHT - LEFT);
         for (event, share_of_time) in
@@ -91,7 +91,7 @@ mod tests {
             assert!((share(event) - share_of_time).abs() < 1e-9, "{event}");
         }
         assert_eq!(across.label(), "time");
-        let nothing = Clock { width: 1, start: 0, ends: Vec::new() };
+        let nothing = Clock { width: 1, start: 0, ends: Vec::new(), peak: (0, 0) };
         assert!(Across::time(0, &nothing).place(0.0).is_finite());
     }
 }

@@ -244,7 +244,7 @@ mod tests {
         use crate::line::Clock;
         use crate::svg::across;
 
-        let clock = Clock { width: 10, start: 100, ends: vec![200, 1000, 1100] };
+        let clock = Clock { width: 10, start: 100, ends: vec![200, 1000, 1100], peak: (15, 300) };
         let events: Vec<f64> = (0..=50).map(|half| f64::from(half) / 2.0).collect();
         let case = |event| json!({ "kind": "clock", "clock": clock, "events": 25, "event": event });
         let Some(page) = on_the_page(&events.iter().map(case).collect::<Vec<_>>()) else { return };

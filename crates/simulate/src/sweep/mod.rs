@@ -106,6 +106,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let all = grid.points();
     let sweep = Sweep { grid: &grid, fingerprint: grid.fingerprint()?, points: all.len() };
     let mine: Vec<usize> = (arguments.shard.this..all.len()).step_by(arguments.shard.of).collect();
+    // What cannot be read leaves no output behind.
+    let recordings = recordings(arguments)?;
     let begun = if arguments.resume {
         Rows::resume(&arguments.output, &sweep.fingerprint, &mine)?
     } else {
@@ -115,7 +117,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         heapwright_show::println!("{}: all rows are there already", arguments.output.shown());
         return Ok(ExitCode::SUCCESS);
     };
-    let recordings = recordings(arguments)?;
     let left = &mine[done..];
     let progress = Progress::new("points", left.len());
     let simulate = |at: usize| {
