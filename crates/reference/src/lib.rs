@@ -122,7 +122,7 @@ impl Reference {
         bytes.div_ceil(self.rules.granule as usize).max(1)
     }
 
-    /// Returns the requirements of a request for so many granules, aligned to `align` bytes.
+    /// Returns the requirements of a request for `granules`, aligned to `align` bytes.
     fn need(&self, granules: usize, align: usize) -> Need {
         let granule = self.rules.granule as usize;
         Need {

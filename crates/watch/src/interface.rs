@@ -17,7 +17,7 @@ pub fn run(mut live: Live, terminal: &mut Terminal) -> Result<End> {
             if !live.is_paused {
                 live.look();
             }
-            due = Instant::now() + live.pause();
+            due = Instant::now() + live.interval();
         }
         let mut area = Rect::ZERO;
         terminal.draw(|frame| {

@@ -120,8 +120,8 @@ impl Live {
         self.looked = now.elapsed();
     }
 
-    /// Returns how long to wait until the next sample.
-    pub fn pause(&self) -> Duration {
+    /// Returns the time between two samples.
+    pub fn interval(&self) -> Duration {
         PAUSE.max(SHARE * self.looked)
     }
 
