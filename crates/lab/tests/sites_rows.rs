@@ -212,12 +212,14 @@ fn containers_of_local_types_belong_to_the_functions_that_use_them() {
 fn blocks_of_the_c_library_belong_to_its_callers() {
     let folder = TempDir::new().unwrap();
     let (source, program) = (folder.path().join("c.cpp"), folder.path().join("c"));
-    let text = "#include <cstring>\n#include <cstdlib>\n#define OUTER __attribute__((noinline)) void\n\
+    let text = "#include <cstring>\n#include <cstdlib>\n#include <exception>\n#define OUTER __attribute__((noinline)) void\n\
         void *volatile sink;\n\
         OUTER copies(const char *text) { for (int i = 0; i < 10; i++) sink = strdup(text); }\n\
         OUTER shortens(const char *text) { for (int i = 0; i < 11; i++) sink = strndup(text, 2); }\n\
         OUTER throws(int n) { for (int i = 0; i < 12; i++) try { if (n) throw n; } catch (int) {} }\n\
-        int main(int count, char **words) { copies(words[0]); shortens(words[0]); throws(count); }\n";
+        OUTER again(std::exception_ptr e) { for (int i = 0; i < 13; i++) try { std::rethrow_exception(e); } catch (int) {} }\n\
+        int main(int count, char **words) { copies(words[0]); shortens(words[0]); throws(count);\n\
+        std::exception_ptr e; try { throw 1; } catch (int) { e = std::current_exception(); } again(e); }\n";
     fs::write(&source, text).unwrap();
     let built = Command::new("c++").args(["-O1", "-g", "-o"]).arg(&program).arg(&source).status();
     if !built.is_ok_and(|status| status.success()) {
@@ -225,9 +227,46 @@ fn blocks_of_the_c_library_belong_to_its_callers() {
         return;
     }
     let rows = calls_of(&program);
-    for (function, calls) in [("copies(char const*)", 10), ("shortens(char const*)", 11), ("throws(int)", 12)] {
+    for (function, calls) in
+        [("copies(char const*)", 10), ("shortens(char const*)", 11), ("throws(int)", 12), ("again(", 13)]
+    {
         let of_function = rows.iter().filter(|(name, _)| name.starts_with(function));
         assert_eq!(of_function.map(|(_, calls)| calls).sum::<u64>(), calls, "{function}: {rows:#?}");
+    }
+}
+
+/// Functions that are inlined where they are called by name, and not where they are called by address. GCC's debug
+/// information has only the last part of the names of some.
+#[test]
+fn a_function_that_is_inlined_in_places_is_one_row() {
+    let folder = TempDir::new().unwrap();
+    let (source, program) = (folder.path().join("i.cpp"), folder.path().join("i"));
+    let text = "#include <cstdlib>\n#define GETS(name) void *name(int n) { void *p = malloc(n); K(p); return p; }\n\
+        #define K(p) __asm__ volatile(\"\" : : \"r\"(p) : \"memory\")\n\
+        static GETS(in_static)\nnamespace { GETS(in_namespace)\nstruct S {\n GETS(in_struct) };\n}\n\
+        namespace pub {\n GETS(in_public) }\n\
+        using F = void *(*)(int);\nF volatile one = in_static, two = in_namespace, three = pub::in_public;\n\
+        void *(S::*volatile four)(int) = &S::in_struct;\n\
+        int main() { S s; for (int i = 0; i < 3; i++) {\n\
+        K(in_static(100)); K(in_namespace(100)); K(pub::in_public(100)); K(s.in_struct(100)); }\n\
+        for (int i = 0; i < 4; i++) { K(one(100)); K(two(100)); K(three(100)); K((s.*four)(100)); } }\n";
+    fs::write(&source, text).unwrap();
+    for options in [["-O2", "-g"], ["-O0", "-g"], ["-O2", "-gdwarf-4"]] {
+        let built = Command::new("c++").args(options).arg("-o").arg(&program).arg(&source).status();
+        if !built.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: no compiler of C++");
+            return;
+        }
+        let mut rows = calls_of(&program);
+        rows.sort();
+        let functions = ["(anonymous namespace)::S::in_struct(int)", "(anonymous namespace)::in_namespace(int)"];
+        for (row, function) in rows.iter().zip(functions.into_iter().chain(["in_static(int)", "pub::in_public(int)"])) {
+            assert!(
+                row.0.starts_with(&format!("{function} i.cpp:")) && row.1 == 7,
+                "{options:?} {function}: {rows:#?}"
+            );
+        }
+        assert_eq!(rows.len(), 4, "{options:?}: {rows:#?}");
     }
 }
 

@@ -65,15 +65,22 @@ fn place_in(clock: &Clock, time: f64) -> f64 {
     LEFT + (time - start as f64) / (end - start).max(1) as f64 * (RIGHT - LEFT)
 }
 
-/// When an event happened: linear between those that are known.
+/// When an event happened: linear between those that are known, the ends of buckets and the peak.
 pub fn time_of(clock: &Clock, events: u64, event: f64) -> f64 {
-    let width = clock.width as f64;
-    let at = ((event / width) as usize).min(clock.ends.len().saturating_sub(1));
-    let before = at.checked_sub(1).map_or(clock.start, |before| clock.ends[before]) as f64;
-    let after = clock.ends.get(at).map_or(before, |&end| end as f64);
-    let first = at as f64 * width;
-    let length = (events as f64 - first).min(width).max(1.0);
-    before + ((event - first) / length).clamp(0.0, 1.0) * (after - before)
+    let at = ((event / clock.width as f64) as usize).min(clock.ends.len().saturating_sub(1));
+    let before = at.checked_sub(1).map_or(clock.start, |before| clock.ends[before]);
+    let after = clock.ends.get(at).copied().unwrap_or(before);
+    let first = at as u64 * clock.width;
+    let last = events.min(first + clock.width);
+    let (peak, peak_time) = clock.peak;
+    let is_inside = first < peak && peak < last;
+    let (from, to) = match (is_inside, event < peak as f64) {
+        (false, _) => ((first, before), (last, after)),
+        (true, true) => ((first, before), (peak, peak_time)),
+        (true, false) => ((peak, peak_time), (last, after)),
+    };
+    let length = (to.0.saturating_sub(from.0) as f64).max(1.0);
+    from.1 as f64 + ((event - from.0 as f64) / length).clamp(0.0, 1.0) * (to.1 as f64 - from.1 as f64)
 }
 
 #[cfg(test)]
@@ -86,7 +93,7 @@ mod tests {
         let across = Across::time(25, &clock);
         let share = |event: f64| (across.place(event) - LEFT) / (RIGHT - LEFT);
         for (event, share_of_time) in
-            [(0.0, 0.0), (5.0, 0.05), (10.0, 0.1), (15.0, 0.5), (20.0, 0.9), (22.5, 0.95), (25.0, 1.0)]
+            [(0.0, 0.0), (5.0, 0.05), (10.0, 0.1), (15.0, 0.2), (17.5, 0.55), (20.0, 0.9), (22.5, 0.95), (25.0, 1.0)]
         {
             assert!((share(event) - share_of_time).abs() < 1e-9, "{event}");
         }

@@ -179,8 +179,9 @@ fn by_debug_information(loader: &Loader, address: u64) -> Option<String> {
     let mut frames = loader.find_frames(address).ok()?;
     let mut functions = Vec::new();
     while let Some(frame) = frames.next().ok()? {
-        let symbol = || by_symbol(loader, address).filter(|_| functions.is_empty()).map(Function::of_symbol);
-        let function = Function::of(&frame).or_else(symbol)?;
+        // Code that the compiler has folded with other code may have lines without a function.
+        let symbol = || by_symbol(loader, address).filter(|_| functions.is_empty());
+        let function = Function::of(&frame).or_else(|| Some(Function::of_symbol(symbol()?, place_of(&frame))))?;
         functions.push(function);
         if functions.len() > INNERMOST + OUTERMOST {
             functions.remove(INNERMOST);
@@ -211,14 +212,8 @@ impl Function {
     fn of<R: gimli::Reader>(frame: &Frame<'_, R>) -> Option<Function> {
         let function = frame.function.as_ref()?;
         let raw = function.raw_name().ok()?;
-        let location = frame.location.as_ref();
-        let path = location.and_then(|location| location.file);
-        // A blank would end the name of the function.
-        let file = path.and_then(|path| path.rsplit('/').next()).map(|file| file.replace(' ', "\u{a0}"));
-        let place = file.map(|file| match location.and_then(|location| location.line) {
-            Some(line) => format!("{file}:{line}"),
-            None => file,
-        });
+        let path = frame.location.as_ref().and_then(|location| location.file);
+        let place = place_of(frame);
         let name = demangled(&raw);
         let is_of_c = path.is_some_and(|path| path.ends_with(".c"));
         if is_mangled(&raw) || is_of_c {
@@ -231,9 +226,17 @@ impl Function {
         Some(Function { name, part: Some(raw.into_owned()), place })
     }
 
-    fn of_symbol(name: String) -> Function {
-        Function { name, part: None, place: None }
+    fn of_symbol(name: String, place: Option<String>) -> Function {
+        Function { name, part: None, place }
     }
+}
+
+/// Returns the source file of a frame without folders, and the line.
+fn place_of<R: gimli::Reader>(frame: &Frame<'_, R>) -> Option<String> {
+    let location = frame.location.as_ref()?;
+    // A blank would end the name of the function.
+    let file = location.file?.rsplit('/').next()?.replace(' ', "\u{a0}");
+    Some(location.line.map_or_else(|| file.clone(), |line| format!("{file}:{line}")))
 }
 
 impl fmt::Display for Function {
