@@ -12,7 +12,7 @@ pub enum Deaths {
     /// Nothing.
     Unknown,
     /// Of those that announced themselves, whether they still do; and what their numbers say, if the calling process is
-    /// in this [`pid_namespace`].
+    /// in this [`pid_namespace`](crate::pid_namespace).
     Announced(Announcements, Option<u64>),
 }
 

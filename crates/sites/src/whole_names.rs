@@ -6,16 +6,18 @@ use std::collections::HashMap;
 use crate::frame::Frame;
 use crate::internal::path;
 
-/// Whole names by the last part, and by the file that the functions are in.
+/// Whole names by the last part, and by the file that the functions are in: more than one are in doubt.
 pub struct WholeNames<'f> {
-    /// The name, and its module; more than one are in doubt.
-    by_part: HashMap<(String, &'f str), Vec<(&'f str, Option<&'f str>)>>,
+    by_part: HashMap<(String, &'f str), Vec<Whole<'f>>>,
 }
+
+/// A whole name, and its module.
+type Whole<'f> = (&'f str, Option<&'f str>);
 
 impl<'f> WholeNames<'f> {
     /// Returns the whole names among the functions of some frames.
     pub fn of(frames: impl Iterator<Item = &'f Frame>) -> WholeNames<'f> {
-        let mut by_part: HashMap<_, Vec<_>> = HashMap::new();
+        let mut by_part: HashMap<_, Vec<Whole<'f>>> = HashMap::new();
         for frame in frames.filter(|frame| frame.function.contains('(')) {
             let Some(file) = frame.file.as_deref() else { continue };
             let path = path(&frame.function);

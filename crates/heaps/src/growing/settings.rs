@@ -20,9 +20,9 @@ pub enum Backing {
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The most that the heap can grow to, in bytes of address space: up to the policy's
-    /// [`most_granules`](PolicyKind::most_granules). The capacity of a heap that grows is rounded up to whole pages,
-    /// unless it is made by [`GrowingHeap::within`](super::GrowingHeap::within), and is halved while the system has no range that long. No limit of
-    /// the process counts more of it than is in use. Default: 1 TiB.
+    /// [`most_granules`](heapwright_placement::PolicyKind::most_granules). The capacity of a heap that grows is rounded
+    /// up to whole pages, unless it is made by [`GrowingHeap::within`](super::GrowingHeap::within), and is halved while
+    /// the system has no range that long. No limit of the process counts more of it than is in use. Default: 1 TiB.
     pub capacity: usize,
     /// Smallest unit of placement and least alignment, in bytes: a power of two up to 4096. Default: 16.
     pub granule: u32,
