@@ -125,6 +125,20 @@ fn rows_of_another_build_are_found_by_function_and_file() {
     assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"), "nothing but the page");
 }
 
+/// Of a function that is inlined in one build, debug information may have only the last part of the name.
+#[test]
+fn a_function_that_another_build_inlines_is_the_same() {
+    let folder = TempDir::new().unwrap();
+    let [before, after] = ["one", "two"].map(|name| folder.path().join(name).with_extension("hwt"));
+    trace_of(&before, &About::default(), &[(&[("one+0x1", "load a.cpp:4 in main a.cpp:9")], 3)]);
+    let whole = [("two+0x1", "a::load(int, char) a.cpp:5"), ("two+0x2", "main a.cpp:9")];
+    trace_of(&after, &About::default(), &[(&whole, 4)]);
+    for traces in [[&*before, &*after], [&*after, &*before]] {
+        assert_eq!(names(&["diff"], &traces), ["a::load(int, char) a.cpp"]);
+        assert_eq!(json(&["diff"], &traces)["results"][0]["state"], "");
+    }
+}
+
 #[test]
 fn pprof_has_a_function_per_file() {
     let Ok(tool) = Command::new("go").args(["tool", "-n", "pprof"]).output() else {
