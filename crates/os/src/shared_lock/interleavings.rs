@@ -9,7 +9,8 @@ use loom::thread::{self, JoinHandle};
 
 use super::world::{AtomicU64, be_killed_before_waking, die, let_time_flow, sleep};
 use super::{FREE, SharedLock, Taken, TimedOut, WAITERS};
-use crate::identity::{Deaths, Identity};
+use crate::deaths::Deaths;
+use crate::identity::Identity;
 
 const FOREVER: Duration = Duration::from_secs(1_000_000);
 

@@ -12,7 +12,8 @@ use loom::{lazy_static, thread, thread_local};
 
 pub(super) use loom::sync::atomic::{AtomicU64, Ordering};
 
-use crate::identity::{Deaths, Identity, Life};
+use crate::deaths::Deaths;
+use crate::identity::{Identity, Life};
 
 /// Few, as each spin multiplies the interleavings.
 pub(super) const SPINS: u32 = 1;
