@@ -150,3 +150,10 @@ fn what_cannot_be_counted_is_said_to_be_so() {
         assert!(!text.contains("18,446,744"), "{text}");
     }
 }
+
+#[test]
+fn a_trace_that_is_not_there_is_what_is_named() {
+    let output = heapwright().args(["fit", "nowhere.hwt"]).assert().failure();
+    let said = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+    assert!(said.contains("nowhere.hwt") && !said.contains("temporary"), "{said}");
+}

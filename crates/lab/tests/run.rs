@@ -397,3 +397,14 @@ fn a_program_that_changes_its_user_has_the_library_too() {
     assert!(!stderr(&output).contains("preload"), "{}", stderr(&output));
     assert!(String::from_utf8(output.stdout).unwrap().trim() != "0");
 }
+
+/// `%p` stands for the number of a process in the path of its statistics.
+#[test]
+fn a_folder_whose_name_means_something_else_stops_it_before_the_program_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("a%p");
+    std::fs::create_dir(&place).unwrap();
+    let output = heapwright().args(["run", "--", "echo", "started"]).env("TMPDIR", &place).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(output.stdout.is_empty() && stderr(&output).contains("TMPDIR"), "{}", stderr(&output));
+}

@@ -226,12 +226,14 @@ fn containers_of_local_types_belong_to_the_functions_that_use_them() {
 fn blocks_of_the_c_library_belong_to_its_callers() {
     let folder = TempDir::new().unwrap();
     let (source, program) = (folder.path().join("c.cpp"), folder.path().join("c"));
-    let text = "#include <cstring>\n#include <cstdlib>\n#include <exception>\n#define OUTER __attribute__((noinline)) void\n\
+    let text = "#include <cstring>\n#include <cstdlib>\n#include <exception>\n\
+        #define OUTER __attribute__((noinline)) void\n\
         void *volatile sink;\n\
         OUTER copies(const char *text) { for (int i = 0; i < 10; i++) sink = strdup(text); }\n\
         OUTER shortens(const char *text) { for (int i = 0; i < 11; i++) sink = strndup(text, 2); }\n\
         OUTER throws(int n) { for (int i = 0; i < 12; i++) try { if (n) throw n; } catch (int) {} }\n\
-        OUTER again(std::exception_ptr e) { for (int i = 0; i < 13; i++) try { std::rethrow_exception(e); } catch (int) {} }\n\
+        OUTER again(std::exception_ptr e) { for (int i = 0; i < 13; i++)\n\
+        try { std::rethrow_exception(e); } catch (int) {} }\n\
         int main(int count, char **words) { copies(words[0]); shortens(words[0]); throws(count);\n\
         std::exception_ptr e; try { throw 1; } catch (int) { e = std::current_exception(); } again(e); }\n";
     fs::write(&source, text).unwrap();

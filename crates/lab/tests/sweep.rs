@@ -244,3 +244,12 @@ fn invalid_rules_have_rows_with_the_reason() {
         assert_eq!((row["not_simulated"].is_empty(), !row["peak_heap"].is_empty()), (sensible, sensible), "{row:?}");
     }
 }
+
+#[test]
+fn a_trace_that_cannot_be_read_leaves_nothing_that_is_in_the_way() {
+    let folder = TempDir::new().unwrap();
+    let (empty, output) = (folder.path().join("empty.hwt"), folder.path().join("s.csv"));
+    fs::write(&empty, "").unwrap();
+    heapwright().arg("sweep").arg(&empty).args(["--policy", "first", "-o"]).arg(&output).assert().failure();
+    assert!(!output.with_extension("csv.partial").exists());
+}

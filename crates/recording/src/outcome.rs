@@ -34,8 +34,8 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Returns the trace to analyse: the program's own, unless another process has so many more events that the program
-    /// was only its wrapper, as a shell or a compiler's driver is.
+    /// Returns the trace to analyse: the program's own, unless another process has more than ten times as many events:
+    /// then the program was only its wrapper, as a shell or a compiler's driver is.
     pub fn main(&self) -> &Recorded {
         /// Ratio of events from which on the program counts as a wrapper of another process.
         const WRAPPED: u64 = 10;

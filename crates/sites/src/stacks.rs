@@ -38,7 +38,7 @@ impl Stacks {
         let stacks = trace.all_sites().map(|site| frames.stack(trace, site, kept)).collect();
         let mut stacks = Stacks { frames: frames.all, stacks, unknown, kept };
         let names = WholeNames::of(stacks.frames.iter());
-        let whole = stacks.frames.iter().map(|frame| owned(names.name_of(frame, InModule::Same))).collect();
+        let whole = stacks.frames.iter().map(|frame| names.name_of(frame, InModule::Same).map(str::to_owned)).collect();
         stacks.rename(whole);
         stacks
     }
@@ -46,7 +46,7 @@ impl Stacks {
     /// Completes the names of functions by those of another recording, perhaps of another build.
     pub fn complete_names_by(&mut self, other: &Stacks) {
         let names = WholeNames::of(other.frames.iter());
-        let whole = self.frames.iter().map(|frame| owned(names.name_of(frame, InModule::Any))).collect();
+        let whole = self.frames.iter().map(|frame| names.name_of(frame, InModule::Any).map(str::to_owned)).collect();
         self.rename(whole);
     }
 
@@ -122,10 +122,6 @@ impl Stacks {
     pub fn frame(&self, number: u32) -> &Frame {
         &self.frames[number as usize]
     }
-}
-
-fn owned(name: Option<&str>) -> Option<String> {
-    name.map(str::to_owned)
 }
 
 /// How the names of the functions begin in which CPython runs a program: the loop, or since 3.14 one function per

@@ -1,9 +1,9 @@
 //! Call sites: turns the stack of a thread into a site of the trace.
 //!
 //! From the bottom up: `binary` (files with code), `made` (code that is in none), `rules` (how the process follows its
-//! stacks), `signal` (what a signal interrupted), `modules` (where it has mapped files; the unwinder), `unloads` (where it
-//! will have none), `numbers` (the paths that it has followed), `names` (functions and lines), and here the sites of one
-//! process.
+//! stacks), `signal` (what a signal interrupted), `modules` (where it has mapped files; the unwinder), `unloads` (where
+//! it will have none), `numbers` (the paths that it has followed), `names` (functions and lines), and here the sites of
+//! one process.
 
 mod binary;
 mod made;
@@ -130,10 +130,11 @@ impl Sites {
         }
     }
 
-    /// Records a mapping of code; or keeps it until calls come from there, if another library may have had its place when
-    /// the calls were made that are read next.
+    /// Records a mapping of code; or keeps it until calls come from there, if another library may have had its place
+    /// when the calls were made that are read next.
     pub fn add_mapping(&mut self, mapping: &Mapping<'_>) {
         if self.unloads.is_question_open() {
+            self.pathless.clear();
             return self.unloads.doubt(mapping);
         }
         let change = self.modules.add(mapping);
@@ -145,6 +146,8 @@ impl Sites {
         self.unloads.pass(code);
         let change = self.modules.forget(code);
         self.settle(change);
+        // What comes to its addresses is looked for, though there was nothing when the code was already gone.
+        self.pathless.clear();
         self.numbers.settle_unloaded();
     }
 
@@ -468,8 +471,10 @@ fn without_folders(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::ffi::CString;
     use std::fs;
+    use std::rc::Rc;
 
     use heapwright_stream::{Limits, Origin, Recording};
     use heapwright_trace::About;
@@ -489,15 +494,19 @@ mod tests {
         }
     }
 
-    /// The sites of a process that has recorded nothing.
+    /// The sites of a process that has recorded nothing, and that has no mappings.
     fn sites_of_no_process() -> Sites {
+        sites_looking(Box::new(|_| true))
+    }
+
+    /// The sites of a process that has recorded nothing.
+    fn sites_looking(look: Look) -> Sites {
         let folder = tempfile::tempdir().unwrap();
         let path = CString::new(folder.path().to_str().unwrap()).unwrap();
         let limits = Limits { buffers: 2, patience: 1, has_paths: false };
         let _recording = Recording::begin(&path, Origin::Exec, limits).unwrap();
         let stream = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
         let source = Source::open(&stream).unwrap();
-        let look = Box::new(|_: &mut dyn FnMut(&Mapping<'_>)| true);
         Sites::new(source.producer(), Library::default(), look, None, Redaction::Nothing)
     }
 
@@ -526,6 +535,31 @@ mod tests {
             let Sampled { unclear, left_out, .. } = sites.sampled;
             assert_eq!((unclear, left_out), (requests, 0));
         }
+    }
+
+    fn mapping(start: usize, path: &str) -> Mapping<'_> {
+        let (range, path) = (start..start + 0x1000, path.as_bytes());
+        Mapping { range, is_executable: true, is_guard: false, offset: 0, file: 0, path }
+    }
+
+    /// The first calls of a library are read when it is gone; then another one comes to its addresses.
+    #[test]
+    fn a_place_where_nothing_was_is_looked_at_again_when_something_was_unloaded_there() {
+        let is_loaded = Rc::new(Cell::new(false));
+        let is_there = is_loaded.clone();
+        let mut sites = sites_looking(Box::new(move |visit| {
+            if is_there.get() {
+                visit(&mapping(0x10_0000, "/no/such/next.so"));
+            }
+            true
+        }));
+        sites.add_mapping(&mapping(0x1000, "/no/such/recorder.so"));
+        let mut writer = Writer::new(tempfile::tempfile().unwrap(), &About::default()).unwrap();
+        let addresses = [0x1500, 0x10_0500];
+        assert!(sites.site_of_path(&mut writer, CallPath::New(&addresses), None).unwrap().is_none());
+        is_loaded.set(true);
+        sites.remove_code(&(0x10_0000..0x10_1000));
+        assert!(sites.site_of_path(&mut writer, CallPath::New(&addresses), None).unwrap().is_some());
     }
 
     /// Takes room for sites until this many eighths are taken.
