@@ -134,7 +134,7 @@ impl Sites {
     /// when the calls were made that are read next.
     pub fn add_mapping(&mut self, mapping: &Mapping<'_>) {
         if self.unloads.is_question_open() {
-            self.pathless.clear();
+            self.settle(Change::Added);
             return self.unloads.doubt(mapping);
         }
         let change = self.modules.add(mapping);
@@ -145,9 +145,10 @@ impl Sites {
     pub fn remove_code(&mut self, code: &Range<u64>) {
         self.unloads.pass(code);
         let change = self.modules.forget(code);
-        self.settle(change);
-        // What comes to its addresses is looked for, though there was nothing when the code was already gone.
-        self.pathless.clear();
+        // Its calls may have been read when it was gone. What comes to its addresses is looked for again.
+        let pages = page_of(code.start)..=page_of(code.end.saturating_sub(1));
+        let was_missed = self.pathless.iter().any(|page| pages.contains(page));
+        self.settle(if was_missed { change.max(Change::Added) } else { change });
         self.numbers.settle_unloaded();
     }
 
