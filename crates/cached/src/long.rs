@@ -38,6 +38,10 @@ const MOST_ALIGNED_IN_LIMITS: usize = 1 << 20;
 /// A block that is longer than this and has to be moved to grow gets a mapping of its own.
 const LONGEST_COPIED: usize = 512 << 10;
 
+/// A block that is moved to grow by less than a fourth is likely to grow again: it gets room for a fourth more, of
+/// which nothing is in memory until the program writes to it. Otherwise each page that is added would copy the block.
+const ROOM: usize = 8;
+
 /// A mapping that is resized to less than this becomes a placed block.
 const SHORTEST_MAPPED: usize = 128 << 10;
 
@@ -279,7 +283,7 @@ pub(crate) unsafe fn resize_in_place(block: NonNull<u8>, size: usize) -> Result<
     if size <= LARGEST {
         return Err(ResizeError::NoRoom);
     }
-    if size <= before && before - size < PAGE {
+    if size <= before && (before - size < PAGE || mark.has_room() && size > before - before / ROOM) {
         return Ok(());
     }
     let mut arena = ARENA.lock().ok_or(ResizeError::NotABlock)?;
@@ -331,10 +335,25 @@ pub(crate) unsafe fn remap_apart(block: NonNull<u8>, size: usize) -> Result<Opti
 /// Allocates a block in the place of one of `before` bytes that cannot grow where it is. A long one gets a mapping, so
 /// that it is not copied when it grows again.
 pub(crate) fn allocate_to_grow(before: usize, layout: Layout, heap: Option<Owned>) -> Result<NonNull<u8>, OutOfMemory> {
-    let placed =
-        if before > LONGEST_COPIED && layout.size() > before { map_apart(layout) } else { place(layout, heap) }?;
+    let grows = layout.size() > before;
+    let placed = if grows && before > LONGEST_COPIED {
+        map_apart(layout)?
+    } else if grows && layout.size() - before < before / ROOM {
+        place_with_room(layout, heap).or_else(|OutOfMemory| place(layout, heap))?
+    } else {
+        place(layout, heap)?
+    };
     count(layout, &placed);
     Ok(placed.block)
+}
+
+fn place_with_room(layout: Layout, heap: Option<Owned>) -> Result<Placed, OutOfMemory> {
+    let longer = Layout::from_size_align(layout.size() + layout.size() / ROOM, layout.align());
+    let placed = place(longer.map_err(|_| OutOfMemory)?, heap)?;
+    if let Some(mark) = Mark::of(placed.block) {
+        mark.set_with_room(placed.length);
+    }
+    Ok(placed)
 }
 
 /// Returns the number of freed blocks in the caches of all threads, and their bytes. Takes time in proportion to the
@@ -365,10 +384,14 @@ pub(crate) fn apart(arena: &ArenaGuard) -> (usize, usize) {
 /// The mark of the long block at an address: 0, or another even value, for none.
 struct Mark(&'static AtomicUsize);
 
-/// The block is live. The bits above are its length, a multiple of the page.
+/// The block is live.
 const LIVE: usize = 1;
 /// The block is free, and in a thread's cache.
 const CACHED: usize = 3;
+/// The block got room to grow.
+const ROOMY: usize = 4;
+/// The bits of the block's length, a multiple of the page.
+const LENGTH: usize = !(PAGE - 1);
 
 impl Mark {
     /// Returns the mark of a block at this address; `None` when it does not lie in the pages, or no long block can
@@ -388,18 +411,26 @@ impl Mark {
         self.0.store(length | LIVE, Ordering::Release);
     }
 
+    fn set_with_room(&self, length: usize) {
+        self.0.store(length | ROOMY | LIVE, Ordering::Release);
+    }
+
+    fn has_room(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & ROOMY != 0
+    }
+
     fn erase(&self) {
         self.0.store(0, Ordering::Release);
     }
 
     fn live_length(&self) -> Option<usize> {
         let value = self.0.load(Ordering::Acquire);
-        (value & CACHED == LIVE).then_some(value & !CACHED)
+        (value & CACHED == LIVE).then_some(value & LENGTH)
     }
 
     fn cached_length(&self) -> Option<usize> {
         let value = self.0.load(Ordering::Acquire);
-        (value & CACHED == CACHED).then_some(value & !CACHED)
+        (value & CACHED == CACHED).then_some(value & LENGTH)
     }
 
     /// Marks a live block as cached; returns its length. Of two threads that free a block at the same time, both may
@@ -409,7 +440,7 @@ impl Mark {
         match value & CACHED {
             LIVE => {
                 self.0.store(value | CACHED, Ordering::Release);
-                Ok(value & !CACHED)
+                Ok(value & LENGTH)
             }
             CACHED => Err(FreeError::AlreadyFree),
             _ => Err(FreeError::NotABlock),
