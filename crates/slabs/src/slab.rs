@@ -446,7 +446,6 @@ fn next_run(needed: u16, resident: u16, page: usize, together: usize) -> Option<
 }
 
 /// The pages of a heap's slabs that matter for purging.
-#[derive(Default)]
 pub(crate) struct PageCounts {
     /// Pages that may be in memory.
     pub(crate) resident: u32,
@@ -454,4 +453,43 @@ pub(crate) struct PageCounts {
     pub(crate) idle: u32,
     /// Pages that were purged too early: their blocks were needed again.
     pub(crate) refaulted: u32,
+    /// Pages that were purged, and left the heap with their slabs.
+    departed: u32,
+}
+
+impl PageCounts {
+    pub(crate) const NONE: PageCounts = PageCounts { resident: 0, idle: 0, refaulted: 0, departed: 0 };
+
+    /// Adds the pages of a slab that is the heap's now.
+    pub(crate) fn add(&mut self, slab: &Slab) {
+        self.idle += slab.idle_pages();
+        self.resident += slab.resident_pages();
+        // It stands for one that has left: their pages were purged too early.
+        let absent = (PAGES as u32 - slab.resident_pages()).min(self.departed);
+        self.departed -= absent;
+        self.refaulted += absent;
+    }
+
+    /// Subtracts the pages of a slab that leaves the heap.
+    pub(crate) fn subtract(&mut self, slab: &Slab) {
+        self.idle = self.idle.saturating_sub(slab.idle_pages());
+        self.resident -= slab.resident_pages();
+        self.departed += slab.purged.count_ones();
+    }
+
+    /// Counts fewer of the pages that were purged too early, and of those of which that is not known yet, down to none.
+    pub(crate) fn forget_in_time(&mut self) {
+        for pages in [&mut self.refaulted, &mut self.departed] {
+            *pages -= pages.div_ceil(8);
+        }
+    }
+
+    /// Counts fewer of them, and at most some.
+    pub(crate) fn forget(&mut self) {
+        /// The most that count: 64 MiB.
+        const MOST: u32 = 16_384;
+        for pages in [&mut self.refaulted, &mut self.departed] {
+            *pages = (*pages - *pages / 8).min(MOST);
+        }
+    }
 }

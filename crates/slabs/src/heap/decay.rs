@@ -66,7 +66,7 @@ impl Slabs {
     /// too early are left for some visits.
     fn is_worth_a_visit(&mut self) -> bool {
         let is_worth_it = self.pages.idle > FEW + self.pages.refaulted || self.arrived.first().is_some();
-        self.pages.refaulted -= self.pages.refaulted.div_ceil(8);
+        self.pages.forget_in_time();
         is_worth_it
     }
 
@@ -84,7 +84,7 @@ impl Slabs {
             self.purge_batch(&mut batch);
             self.record_purged(batch.purged);
         }
-        self.pages.refaulted -= self.pages.refaulted.div_ceil(8);
+        self.pages.forget_in_time();
         self.least_idle = self.pages.idle;
     }
 }

@@ -85,7 +85,7 @@ impl Slabs {
         const PAGES: u32 = 128;
         const SLABS: u32 = 256;
         if !self.purging.is_under_way {
-            self.forget_refaults();
+            self.pages.forget();
             self.purging.refaulted = self.pages.refaulted;
         }
         let mut batch = Batch::EMPTY;
@@ -121,7 +121,7 @@ impl Slabs {
             self.pages.idle = 0;
         }
         self.purging.is_under_way = false;
-        self.forget_refaults();
+        self.pages.forget();
     }
 
     /// Adds up to `most` idle pages, and the rest of a slab's, to a batch, from where the last call ended; looks at up
@@ -161,12 +161,5 @@ impl Slabs {
         self.pages.resident -= pages;
         self.pages.idle = self.pages.idle.saturating_sub(pages);
         ARENA.record_purge(pages as usize * PAGE);
-    }
-
-    /// Counts fewer of the pages that were purged too early.
-    fn forget_refaults(&mut self) {
-        /// The most that count: 64 MiB.
-        const MOST: u32 = 16_384;
-        self.pages.refaulted = (self.pages.refaulted - self.pages.refaulted / 8).min(MOST);
     }
 }

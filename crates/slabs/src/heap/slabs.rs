@@ -61,7 +61,7 @@ impl Slabs {
             lists: [SlabList::EMPTY; CLASSES],
             dissolved: DissolvedSlabs::NONE,
             own: OwnSlabs { owner },
-            pages: PageCounts { resident: 0, idle: 0, refaulted: 0 },
+            pages: PageCounts::NONE,
             age: Age::NEW,
             least_idle: 0,
             purging: Purging::NONE,
@@ -131,9 +131,7 @@ impl Slabs {
         }
         self.count += 1;
         self.age.record_slab(self.count);
-        let slab = self.own.slab(number);
-        self.pages.idle += slab.idle_pages();
-        self.pages.resident += slab.resident_pages();
+        self.pages.add(self.own.slab(number));
         self.bytes_out += bytes_out_of(number, class);
         self.lists[class].push(number, &mut self.own);
         Some(number)
@@ -168,9 +166,7 @@ impl Slabs {
 
     /// Removes a slab that is in no list from the counts.
     fn subtract(&mut self, number: u32) {
-        let slab = self.own.slab(number);
-        self.pages.idle = self.pages.idle.saturating_sub(slab.idle_pages());
-        self.pages.resident -= slab.resident_pages();
+        self.pages.subtract(self.own.slab(number));
         self.count -= 1;
     }
 
