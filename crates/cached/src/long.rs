@@ -333,16 +333,17 @@ pub(crate) unsafe fn remap_apart(block: NonNull<u8>, size: usize) -> Result<Opti
 }
 
 /// Allocates a block in the place of one of `before` bytes that cannot grow where it is. A long one gets a mapping, so
-/// that it is not copied when it grows again.
+/// that it is not copied when it grows again; if the system refuses that, any place does.
 pub(crate) fn allocate_to_grow(before: usize, layout: Layout, heap: Option<Owned>) -> Result<NonNull<u8>, OutOfMemory> {
     let grows = layout.size() > before;
-    let placed = if grows && before > LONGEST_COPIED {
-        map_apart(layout)?
+    let with_foresight = if grows && before > LONGEST_COPIED {
+        map_apart(layout)
     } else if grows && layout.size() - before < before / ROOM {
-        place_with_room(layout, heap).or_else(|OutOfMemory| place(layout, heap))?
+        place_with_room(layout, heap)
     } else {
-        place(layout, heap)?
+        Err(OutOfMemory)
     };
+    let placed = with_foresight.or_else(|OutOfMemory| place(layout, heap))?;
     count(layout, &placed);
     Ok(placed.block)
 }

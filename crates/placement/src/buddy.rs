@@ -7,7 +7,7 @@
 use core::ptr::NonNull;
 
 use crate::counters::Counters;
-use crate::engine::{Block, Engine, Freed};
+use crate::engine::{Block, BlockState, Engine, Freed};
 use crate::error::{AllocateError, FreeError, ResizeError, RulesError, Violation};
 use crate::heap::Heap;
 use crate::lookup;
@@ -175,10 +175,9 @@ impl Heap<'_, FreeSets<'_>> {
     #[cold]
     #[inline(never)]
     fn grow(&mut self, order: u32) -> Result<(usize, u32), AllocateError> {
-        let growth = self.state.growth();
-        let len = 1usize << order;
-        let wanted = self.state.end.checked_next_multiple_of(len).and_then(|start| start.checked_add(len));
-        let wanted = wanted.filter(|&end| end <= self.limit && growth != Growth::Fixed);
+        let (growth, shift) = (self.state.growth(), self.state.shift());
+        let wanted = (1usize << order).checked_mul(1 << shift).and_then(|length| self.end_to_hold(length));
+        let wanted = wanted.map(|end| end >> shift).filter(|&end| end <= self.limit && growth != Growth::Fixed);
         let mut end = wanted.ok_or(AllocateError::RegionFull)?;
         if let Growth::Pages(step) = growth {
             end = end.next_multiple_of(step as usize >> self.state.shift()).min(self.limit);
@@ -189,6 +188,12 @@ impl Heap<'_, FreeSets<'_>> {
             counters.splits += pieces - 1;
         }
         self.find(order).ok_or(AllocateError::RegionFull)
+    }
+
+    /// Returns the bytes at which the heap ends when it has a free block of `length` bytes, of which it has none.
+    fn end_to_hold(&self, length: usize) -> Option<usize> {
+        let block_at = |offset| lookup::block_containing(self.state, &self.map, offset);
+        buddy_end(self.heap_size(), length, self.state.growth(), block_at)
     }
 
     /// Returns the lowest free block of the smallest order from `order` on, and that order.
@@ -368,6 +373,42 @@ impl Heap<'_, FreeSets<'_>> {
         }
         Ok(())
     }
+}
+
+/// Returns the bytes at which a heap of buddies ends when it has grown for a free block of `length` bytes (a power of
+/// two), of which it has none; `None` when there is no such number. `block_at` returns the block at an offset.
+///
+/// What is new joins the free buddies at the heap's end, if these begin where such a block can, unless blocks are
+/// appended. Time: logarithmic.
+///
+/// ```
+/// use heapwright_placement::{Engine, Growth, PolicyKind, Rules, AnyEngine, buddy_end};
+/// let rules = Rules { growth: Growth::Extend, ..Rules::default() };
+/// let mut metadata = vec![0u64; AnyEngine::metadata_cells(PolicyKind::Buddy, 4096, &rules)?];
+/// let mut heap = AnyEngine::create(PolicyKind::Buddy, &mut metadata, 4096, &rules)?;
+/// let block = heap.allocate(1024, 16)?;
+/// heap.deallocate(block)?;
+/// assert_eq!(buddy_end(heap.heap_size(), 2048, rules.growth, |offset| heap.block_containing(offset)), Some(2048));
+/// assert_eq!((heap.allocate(2048, 16)?, heap.heap_size()), (0, 2048));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn buddy_end(
+    heap_size: usize,
+    length: usize,
+    growth: Growth,
+    block_at: impl Fn(usize) -> Option<Block>,
+) -> Option<usize> {
+    let end = heap_size.checked_next_multiple_of(length)?;
+    let is_free = |mut from: usize| {
+        while from < heap_size {
+            match block_at(from) {
+                Some(block) if block.state == BlockState::Free => from = block.offset + block.size,
+                _ => return false,
+            }
+        }
+        true
+    };
+    if end > heap_size && growth != Growth::Append && is_free(end - length) { Some(end) } else { end.checked_add(length) }
 }
 
 /// Returns the order of the longest block that may start at `at` and has `room` granules.

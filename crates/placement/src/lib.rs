@@ -62,7 +62,7 @@ mod state;
 mod store;
 
 pub use any::AnyEngine;
-pub use buddy::Buddy;
+pub use buddy::{Buddy, buddy_end};
 pub use counters::{Counters, HoleStats, Reuse};
 pub use engine::{Block, BlockState, Blocks, Engine, Freed};
 pub use error::{AllocateError, FreeError, ResizeError, RulesError, Violation};

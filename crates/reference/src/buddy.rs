@@ -49,9 +49,11 @@ impl Reference {
         self.runs.get(buddy).is_some_and(|buddy| buddy.is_hole() && buddy.len == run.len).then_some(low)
     }
 
-    /// Grows the heap until a whole block of `len` fits after its current end.
+    /// Grows the heap until it ends with a free place for a block of `len`: the lowest of which no part is used.
     fn grow_by_buddies(&mut self, len: usize) -> Option<()> {
-        let wanted = self.end().checked_next_multiple_of(len)?.checked_add(len)?;
+        // What is appended begins at the end.
+        let used = if self.rules.growth == Growth::Append { self.end() } else { self.end_of_used() };
+        let wanted = used.checked_next_multiple_of(len)?.checked_add(len)?;
         let end = match self.rules.growth {
             Growth::Fixed => return None,
             Growth::Append | Growth::Extend => wanted,
@@ -67,6 +69,11 @@ impl Reference {
         self.history.splits += pieces - 1;
         self.record_heap_size();
         Some(())
+    }
+
+    /// Returns where the last used block ends.
+    fn end_of_used(&self) -> usize {
+        self.runs.iter().rev().find(|run| !run.is_hole()).map_or(0, |run| run.start + run.len)
     }
 
     /// Grows the heap to `end` by the fewest aligned blocks of power-of-two length, and merges each with its free

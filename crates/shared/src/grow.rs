@@ -5,7 +5,7 @@
 //! is laid out for, that is laid out anew for twice as much, by the same means by which a heap is recovered.
 
 use heapwright_os::page_size;
-use heapwright_placement::{BlockState, Engine, Noted, PolicyKind};
+use heapwright_placement::{Engine, Growth, Noted, PolicyKind, buddy_end};
 
 use crate::error::Error;
 use crate::heap::{Section, SharedHeap};
@@ -63,25 +63,13 @@ impl Section<'_> {
         let wanted = match plan.policy {
             PolicyKind::Buddy => {
                 let length = need.max(align).checked_next_power_of_two()?;
-                let end = size.checked_next_multiple_of(length)?;
-                // What is new joins what is free before it, if that begins where such a block can.
-                if end > size && self.is_free(end - length, size) { end } else { end.checked_add(length)? }
+                let engine = &*self.engine();
+                buddy_end(size, length, Growth::Extend, |offset| engine.block_containing(offset))?
             }
             // Where the alignment leaves a gap, the last bytes below the maximum may do or not.
             _ => self.engine().top().checked_add(need).filter(|&end| end <= most)?.saturating_add(align).min(most),
         };
         (wanted > size && wanted <= most).then_some(wanted)
-    }
-
-    /// Whether no used block lies in the range, which is looked at block by block.
-    fn is_free(&mut self, mut from: usize, to: usize) -> bool {
-        while from < to {
-            match self.engine().block_containing(from) {
-                Some(block) if block.state == BlockState::Free => from = block.offset + block.size,
-                _ => return false,
-            }
-        }
-        true
     }
 
     /// Makes the heap at least `least` bytes long, and longer so that it need not grow soon if the system has the

@@ -3,7 +3,7 @@
 use core::alloc::Layout;
 
 use heapwright_os::{Refused, page_size};
-use heapwright_placement::{Engine, Growth, PolicyKind, Reach};
+use heapwright_placement::{Engine, Growth, PolicyKind, Reach, buddy_end};
 
 use super::{GrowingHeap, OutOfMemory};
 use crate::policy::Policy;
@@ -63,7 +63,8 @@ impl<P: Policy> GrowingHeap<P> {
         if P::kind(self.design.choice) == PolicyKind::Buddy {
             let bytes = layout.size().checked_add(self.design.rules.header as usize)?;
             let length = bytes.max(layout.align()).max(self.granule).checked_next_power_of_two()?;
-            return engine.heap_size().checked_next_multiple_of(length)?.checked_add(length);
+            let growth = self.design.rules.growth;
+            return buddy_end(engine.heap_size(), length, growth, |offset| engine.block_containing(offset));
         }
         let base = self.region.base().addr().get();
         let rules = &self.design.rules;
