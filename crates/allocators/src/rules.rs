@@ -271,7 +271,7 @@ fn read(named: &str, base: RuleSet) -> Result<Named> {
     let path = Path::new(named);
     let names = || format!("--rules {named}: no such file, and no set of rules: there are {}", NAMES.join(", "));
     let file = match File::open(path) {
-        Err(error) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => bail!(names()),
+        Err(error) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => bail!(Misuse(names())),
         opened => opened.with_context(|| format!("{named} cannot be read"))?,
     };
     let mut bytes = Vec::new();
@@ -285,10 +285,10 @@ fn read(named: &str, base: RuleSet) -> Result<Named> {
     match RuleSet::from_text(text, base) {
         Ok(set) => Ok(Named { set, conflict: None }),
         Err(error @ TextError { reason: Reason::Invalid(invalid), .. }) => {
-            let set = RuleSet::read(text, base).map_err(|error| anyhow!(located(&error)))?;
+            let set = RuleSet::read(text, base).map_err(|error| Misuse(located(&error)))?;
             Ok(Named { set, conflict: Some(Conflict { invalid, located: located(&error) }) })
         }
-        Err(error) => bail!(located(&error)),
+        Err(error) => bail!(Misuse(located(&error))),
     }
 }
 

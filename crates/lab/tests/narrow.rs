@@ -28,6 +28,10 @@ fn tables_and_lines_fit_40_columns() {
         "replay --merging deferred -p first a_trace_of_a_program.hwt",
         "watch --once git.hwt",
         "watch --once git.hwt -p best -p buddy --at 60000",
+        "watch --once git.hwt -p next --merging deferred --rover never-wraps --at 5000",
+        "counterexample",
+        "counterexample --calls 2 --region 2",
+        "reproduce 000 001 --no-times",
     ] {
         let mut command = heapwright();
         command.args(words.split(' ')).current_dir(&folder).env("COLUMNS", "40");

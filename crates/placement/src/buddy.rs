@@ -408,7 +408,11 @@ pub fn buddy_end(
         }
         true
     };
-    if end > heap_size && growth != Growth::Append && is_free(end - length) { Some(end) } else { end.checked_add(length) }
+    if end > heap_size && growth != Growth::Append && is_free(end - length) {
+        Some(end)
+    } else {
+        end.checked_add(length)
+    }
 }
 
 /// Returns the order of the longest block that may start at `at` and has `room` granules.

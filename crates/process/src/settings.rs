@@ -193,7 +193,7 @@ fn rules(value: &[u8]) -> Option<RuleSet> {
     let Ok(text) = str::from_utf8(value) else { refuse(&"it is not UTF-8") };
     let set = RuleSet::from_text(text, RuleSet::USUAL).unwrap_or_else(|error| refuse(&error));
     if let Some(reason) = set.odd.reason() {
-        refuse(&format_args!("{reason}: only heapwright replay has an engine for this rule"));
+        refuse(&format_args!("{reason}: only simulations have an engine for this rule"));
     }
     Some(set)
 }

@@ -8,26 +8,33 @@ use super::timing::{LEGEND, SYSTEM};
 use crate::arguments::Experiment;
 use heapwright_show::number;
 use heapwright_show::table::{HEADING, Table, bar_chart, ratio};
+use heapwright_show::terminal::{fitted, fitted_below};
 
 /// The column of timing tables that is drawn as a bar chart.
 const DRAWN: &str = "untouched, over system";
 
 /// Prints all tables of an experiment.
 pub fn print(experiment: Experiment, rows: &[Row]) {
-    heapwright_show::println!("{HEADING}Report {}: {}{HEADING:#}\n", experiment.number(), experiment.subject());
+    let heading = format!("Report {}: {}", experiment.number(), experiment.subject());
+    heapwright_show::println!("{HEADING}{}{HEADING:#}\n", fitted(&heading));
     if rows.is_empty() {
         heapwright_show::println!("Times only, which --no-times leaves out.\n");
     }
     if experiment == Experiment::Shared {
-        heapwright_show::println!("{}\n", segment::LEGEND);
+        print_legend(segment::LEGEND);
     }
     if rows.iter().any(|row| row.unit == "seconds") {
         let legend = if experiment == Experiment::Shared { segment::times::LEGEND } else { LEGEND };
-        heapwright_show::println!("{legend}\n");
+        print_legend(legend);
     }
     for table in in_order(rows, |row| &row.table) {
         print_table(table, &rows.iter().filter(|row| row.table == table).collect::<Vec<_>>());
     }
+}
+
+fn print_legend(legend: &str) {
+    legend.lines().for_each(|line| heapwright_show::println!("{}", fitted(line)));
+    heapwright_show::println!();
 }
 
 /// Prints the number of figures per verdict, and how many of the required verdicts hold.
@@ -37,10 +44,10 @@ pub fn print_summary(rows: &[Row]) {
         [Verdict::Exact, Verdict::Within, Verdict::Differs, Verdict::Defect].map(count);
     let checked = rows.iter().filter(|row| row.expected.is_some()).count();
     let held = rows.iter().filter(|row| row.expected.is_some() && row.holds()).count();
-    heapwright_show::println!(
-        "{HEADING}In all{HEADING:#}: {exact} exact, {within} within, {differ} differ, {defect} come from a defect."
-    );
-    heapwright_show::println!("Of the {checked} figures that must come out on every machine, {held} did.");
+    heapwright_show::println!("{HEADING}In all{HEADING:#}");
+    let counts = format!("{exact} exact, {within} within, {differ} differ, {defect} come from a defect.");
+    let checks = format!("Of the {checked} figures that must come out on every machine, {held} did.");
+    heapwright_show::println!("{}\n{}", fitted(&counts), fitted(&checks));
 }
 
 fn print_table(name: &str, rows: &[&Row]) {
@@ -60,7 +67,7 @@ fn print_table(name: &str, rows: &[&Row]) {
             label = "";
         }
     }
-    heapwright_show::println!("{HEADING}{name}{HEADING:#}\n{table}");
+    heapwright_show::println!("{HEADING}{}{HEADING:#}\n{table}", fitted(name));
     print_chart(rows);
     print_notes(rows);
 }
@@ -165,9 +172,10 @@ fn print_notes(rows: &[&Row]) {
     for row in rows.iter().filter(|row| !row.note.is_empty() && said.insert(row.note.as_str())) {
         if compared {
             let verdict = row.verdict.filter(|verdict| *verdict != Verdict::Exact).map_or("note", Verdict::name);
-            heapwright_show::println!("  {verdict} ({}, {}): {}", row.row, row.column, row.note);
+            let note = format!("{verdict} ({}, {}): {}", row.row, row.column, row.note);
+            heapwright_show::println!("{}", fitted_below(&note));
         } else {
-            heapwright_show::println!("  {}", row.note);
+            heapwright_show::println!("{}", fitted_below(&row.note));
         }
     }
     if !said.is_empty() {

@@ -10,6 +10,7 @@ use heapwright_placement::PolicyKind;
 use heapwright_reference::counterexample::{Bounds, Counterexample, Layout, Step, shortest};
 use heapwright_show::results;
 use heapwright_show::table::{Cell, Table};
+use heapwright_show::terminal::fitted;
 use heapwright_show::usage::Misuse;
 use serde::Serialize;
 
@@ -128,9 +129,10 @@ fn row((fails, serves, found): &Found) -> Row {
 fn print_all(found: &[Found], arguments: &Arguments) {
     let Arguments { calls, region, .. } = arguments;
     let Some(example) = found.iter().find_map(|(_, _, found)| found.as_ref()) else {
-        return heapwright_show::println!(
+        let text = format!(
             "Every policy serves all that the others serve, in up to {calls} calls and regions of up to {region} units."
         );
+        return heapwright_show::println!("{}", fitted(&text));
     };
     let headings = POLICIES.map(|serves| format!("{} serves", serves.name()));
     let mut table = Table::new([String::new()].into_iter().chain(headings));
@@ -145,12 +147,13 @@ fn print_all(found: &[Found], arguments: &Arguments) {
         table.row([Cell::from(format!("{} fails", fails.name()))].into_iter().chain(POLICIES.map(cell)));
     }
     heapwright_show::print!("{table}");
-    heapwright_show::println!(
-        "\n`{0} in {1}`: {0} calls in a region of {1} units are the fewest, of up to {calls} calls and {region} \
-         units.\nTo see the calls: `heapwright counterexample FAILS SERVES`.",
+    let legend = format!(
+        "`{0} in {1}`: {0} calls in a region of {1} units are the fewest, of up to {calls} calls and {region} units.",
         example.steps.len(),
         example.region
     );
+    let hint = "To see the calls: `heapwright counterexample FAILS SERVES`.";
+    heapwright_show::println!("\n{}\n{}", fitted(&legend), fitted(hint));
 }
 
 fn print_one(found: &Counterexample, fails: PolicyKind, serves: PolicyKind) -> Result<()> {

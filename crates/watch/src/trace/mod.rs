@@ -36,7 +36,7 @@ use crate::terminal::Terminal;
 use heapwright_run::launch;
 use heapwright_show::number;
 use heapwright_show::output::warn_of_part;
-use heapwright_show::terminal::fitted_below;
+use heapwright_show::terminal::{fitted, fitted_below};
 use heapwright_show::usage::Misuse;
 
 /// The arguments that concern traces.
@@ -122,7 +122,8 @@ fn print(player: &mut Player, at: Option<u64>) -> Result<ExitCode> {
     writeln!(out, "{} after {at} of {count}", player.program().shown())?;
     for lane in &player.lanes {
         let engine = lane.model().odd_reason().map(|reason| format!(" (reference engine: {reason})"));
-        writeln!(out, "\nunder {}{}", lane.policy().name(), engine.unwrap_or_default())?;
+        let heading = format!("under {}{}", lane.policy().name(), engine.unwrap_or_default());
+        writeln!(out, "\n{}", fitted(&heading))?;
         if let Some(story) = &lane.story {
             writeln!(out, "{}\n{}", fitted_below(&story.what), fitted_below(&story.why))?;
         }
