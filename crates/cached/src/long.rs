@@ -25,6 +25,7 @@ use heapwright_slabs::entry::Entry;
 use heapwright_slabs::errors::{NotMoved, OutOfMemory};
 use heapwright_slabs::heap::Owned;
 use heapwright_slabs::long_cache::{Evicted, LongCache};
+use heapwright_slabs::scarcity::is_scarce;
 
 /// The longest blocks that the page heap places.
 const LONGEST_PLACED: usize = 32 << 20;
@@ -338,7 +339,7 @@ pub(crate) fn allocate_to_grow(before: usize, layout: Layout, heap: Option<Owned
     let grows = layout.size() > before;
     let with_foresight = if grows && before > LONGEST_COPIED {
         map_apart(layout)
-    } else if grows && layout.size() - before < before / ROOM {
+    } else if grows && layout.size() - before < before / ROOM && !is_scarce() {
         place_with_room(layout, heap)
     } else {
         Err(OutOfMemory)
