@@ -39,7 +39,7 @@ const MOST_ALIGNED_IN_LIMITS: usize = 1 << 20;
 /// A block that is longer than this and has to be moved to grow gets a mapping of its own.
 const LONGEST_COPIED: usize = 512 << 10;
 
-/// A block that is moved to grow by less than a fourth is likely to grow again: it gets room for a fourth more, of
+/// A block that is moved to grow by less than an eighth is likely to grow again: it gets room for an eighth more, of
 /// which nothing is in memory until the program writes to it. Otherwise each page that is added would copy the block.
 const ROOM: usize = 8;
 

@@ -474,7 +474,7 @@ impl PageCounts {
     pub(crate) fn subtract(&mut self, slab: &Slab) {
         self.idle = self.idle.saturating_sub(slab.idle_pages());
         self.resident -= slab.resident_pages();
-        self.departed += slab.purged.count_ones();
+        self.departed += (slab.purged & !slab.resident).count_ones();
     }
 
     /// Counts fewer of the pages that were purged too early, and of those of which that is not known yet, down to none.
