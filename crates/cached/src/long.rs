@@ -336,17 +336,24 @@ pub(crate) unsafe fn remap_apart(block: NonNull<u8>, size: usize) -> Result<Opti
 /// Allocates a block in the place of one of `before` bytes that cannot grow where it is. A long one gets a mapping, so
 /// that it is not copied when it grows again; if the system refuses that, any place does.
 pub(crate) fn allocate_to_grow(before: usize, layout: Layout, heap: Option<Owned>) -> Result<NonNull<u8>, OutOfMemory> {
-    let grows = layout.size() > before;
-    let with_foresight = if grows && before > LONGEST_COPIED {
-        map_apart(layout)
-    } else if grows && layout.size() - before < before / ROOM && !is_scarce() {
-        place_with_room(layout, heap)
-    } else {
-        Err(OutOfMemory)
+    let placed = match place_with_foresight(before, layout, heap) {
+        Some(placed) => placed,
+        None => place(layout, heap)?,
     };
-    let placed = with_foresight.or_else(|OutOfMemory| place(layout, heap))?;
     count(layout, &placed);
     Ok(placed.block)
+}
+
+/// Places a block so that it can grow again without a copy; `None` where that is not to be expected, or not possible.
+fn place_with_foresight(before: usize, layout: Layout, heap: Option<Owned>) -> Option<Placed> {
+    let growth = layout.size().checked_sub(before).filter(|&growth| growth != 0)?;
+    if before > LONGEST_COPIED {
+        map_apart(layout).ok()
+    } else if growth < before / ROOM && !is_scarce() {
+        place_with_room(layout, heap).ok()
+    } else {
+        None
+    }
 }
 
 fn place_with_room(layout: Layout, heap: Option<Owned>) -> Result<Placed, OutOfMemory> {

@@ -1,18 +1,15 @@
-//! Memory of slabs of which all blocks are freed, in another order than theirs, is purged a few times, and retained from
-//! then on, though the slabs that were purged have gone. A process of its own, because the test counts what is purged.
+//! Memory of slabs of which all blocks are freed, in another order than theirs, is purged a few times, and retained
+//! from then on, though the slabs that were purged have gone. A process of its own, because the test counts what is
+//! purged.
 
 mod common;
 
-use common::{Filled, ready};
+use common::{Filled, purged, ready};
 use heapwright_cached::{self as cached, Measures, Purging};
 
 const BLOCKS: usize = 300_000;
 const SIZE: usize = 80;
 const ALL: u64 = (BLOCKS * SIZE) as u64;
-
-fn purged() -> u64 {
-    cached::page_returns().unwrap().bytes
-}
 
 #[test]
 fn memory_of_which_nothing_stays_is_retained() {

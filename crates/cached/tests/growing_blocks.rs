@@ -85,7 +85,7 @@ fn room_goes_back_with_what_is_cut_off() {
     let short = resize(roomy, 60_000);
     assert_eq!(short, roomy);
     assert!(usable(short) < 60_000 + PAGE, "{} bytes", usable(short));
-    // Without room, less than a page is cut off as well.
+    // It has no room any more: what is cut off goes back, however little.
     let exact = resize(short, 56_000);
     assert!(usable(exact) < 56_000 + PAGE, "{} bytes", usable(exact));
     [exact, behind].into_iter().for_each(free);

@@ -27,6 +27,16 @@ fn a_heap_near_its_limit_purges_and_goes_on() {
     let more = allocate(700, 100 * MIB);
     let times = cached::times_scarce();
     assert!((1..1000).contains(&times), "{times}");
+    // Nothing is set aside for blocks that grow by little, though some of them have to move.
+    let blocks: Vec<_> = (0..8).map(|_| cached::allocate(80_000).expect("there is memory")).collect();
+    for block in blocks {
+        // SAFETY: the block is used by its new address only, and not after it is freed.
+        unsafe {
+            let grown = cached::reallocate(block, 82_000).expect("there is memory");
+            assert!(cached::usable_size(grown).is_some_and(|usable| usable < 82_000 + 4096));
+            cached::free(grown).expect("it is a block");
+        }
+    }
     // What is freed beyond the limit is purged at once, a few pages excepted.
     let (in_use, purged) = (resident(), cached::page_returns().unwrap().bytes);
     more.into_iter().for_each(Filled::free);

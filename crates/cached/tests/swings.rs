@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Filled, ready};
+use common::{Filled, purged, ready};
 use heapwright_cached::{self as cached, Measures, Purging};
 
 /// Pages of a block each, in a slab of its class; one block in 16 stays.
@@ -14,10 +14,6 @@ const STAYS: usize = 16;
 /// The bytes that nearly all blocks take: more than the half of the slabs that a process of several threads retains
 /// anyway.
 const SWING: u64 = (BLOCKS * SIZE * (STAYS - 1) / STAYS) as u64;
-
-fn purged() -> u64 {
-    cached::page_returns().unwrap().bytes
-}
 
 #[test]
 fn memory_that_is_needed_again_is_retained() {

@@ -493,3 +493,48 @@ impl PageCounts {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A slab all of whose pages were in memory and have been purged, but for the first `kept`.
+    fn purged(kept: usize) -> Slab {
+        let mut slab = Slab::new(1, true);
+        assert_eq!(slab.record_purged(kept, PAGES - kept), (PAGES - kept) as u32);
+        slab
+    }
+
+    #[test]
+    fn pages_that_left_with_their_slab_count_when_another_takes_its_place() {
+        let mut pages = PageCounts { resident: 4, ..PageCounts::NONE };
+        pages.subtract(&purged(4));
+        assert_eq!((pages.refaulted, pages.resident), (0, 0));
+        // One whose pages are in memory takes the place of none.
+        pages.add(&Slab::new(1, true));
+        assert_eq!(pages.refaulted, 0);
+        pages.add(&Slab::new(1, false));
+        assert_eq!(pages.refaulted, 12);
+        pages.add(&Slab::new(1, false));
+        assert_eq!(pages.refaulted, 12, "each counts once");
+    }
+
+    #[test]
+    fn purged_pages_that_are_in_memory_again_have_not_left() {
+        let mut pages = PageCounts { resident: PAGES as u32, ..PageCounts::NONE };
+        let mut slab = purged(0);
+        slab.resident = u16::MAX;
+        pages.subtract(&slab);
+        pages.add(&Slab::new(1, false));
+        assert_eq!(pages.refaulted, 0);
+    }
+
+    #[test]
+    fn what_has_left_is_forgotten_in_time() {
+        let mut pages = PageCounts::NONE;
+        pages.subtract(&purged(0));
+        (0..PAGES).for_each(|_| pages.forget_in_time());
+        pages.add(&Slab::new(1, false));
+        assert_eq!(pages.refaulted, 0);
+    }
+}

@@ -145,6 +145,11 @@ impl Filled {
     }
 }
 
+/// How many bytes the heap has purged.
+pub fn purged() -> u64 {
+    cached::page_returns().expect("the heap is ready").bytes
+}
+
 /// How many bytes of memory are kept by what was freed and waits: a page for each block.
 pub fn kept_waiting() -> usize {
     if measures().have(Measures::QUARANTINE) { 1024 << 12 } else { 0 }
