@@ -51,6 +51,18 @@ pub(crate) fn take(length: usize, align: usize) -> Option<usize> {
     ARENAS.iter().find_map(|arena| arena.take(length, align))
 }
 
+/// Returns how many bytes of addresses are mapped at most to reserve them, where the system chooses. It is often an
+/// emulator then, and some (qemu 7.2) keep a record of every page that was ever mapped: 6 MiB for each GiB.
+pub(crate) fn most_mapped() -> usize {
+    (space() / 64).max(8 << 30)
+}
+
+/// Returns how many bytes of a range that was chosen are mapped at most to see whether something is there. In a shorter
+/// address space that is the beginning of a long range only, for the same reason. What lies behind it ends the growth.
+pub(crate) fn most_probed() -> usize {
+    if space() < LONG_SPACE { 1 << 30 } else { usize::MAX }
+}
+
 /// Records that the system has chosen a range.
 pub(crate) fn record_system_choice() {
     if space() < LONG_SPACE {

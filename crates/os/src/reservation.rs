@@ -56,10 +56,11 @@ impl Reservation {
     /// address of its choice does not get one there. The extent is 0; [`Reservation::extend`] makes bytes accessible.
     ///
     /// Where addresses cannot be chosen, they are reserved by a mapping without access, which the limit on address
-    /// space counts.
+    /// space counts, and which is not longer than a 64th of the address space or 8 GiB.
     ///
     /// # Errors
-    /// [`Refused`], when no such range is left, or by the process's limit on address space.
+    /// [`Refused`], when no such range is left, by the process's limit on address space, or because the range is longer
+    /// than a mapping may be.
     pub fn claim(length: usize, align: usize) -> Result<Reservation, Refused> {
         Self::claim_with(length, align, Pages::Any)
     }
@@ -103,6 +104,9 @@ impl Reservation {
 
     /// Reserves `length` bytes at a multiple of `align` by a mapping without access.
     fn reserve(length: usize, align: usize) -> Result<Reservation, Refused> {
+        if length > arena::most_mapped() {
+            return Err(Refused);
+        }
         let base = map_aligned_with(length, align, Access::None)?;
         Ok(Reservation { base, length, extent: 0, kind: Kind::Mapped, is_followed: false })
     }
@@ -393,8 +397,8 @@ enum Sight {
     Occupied,
 }
 
-/// Finds out what is mapped in the range, by a mapping that lasts for a moment. Where limits do not allow it, only the
-/// first page is looked at.
+/// Finds out what is mapped in the range, or in the beginning of it where [mappings cost memory](arena::most_probed),
+/// by a mapping that lasts for a moment. Where limits do not allow it, only the first page is looked at.
 ///
 /// The address is only a hint. ThreadSanitizer replaces addresses that it does not support by 0, which the system maps
 /// for privileged processes if it is required to, and ends the program then.
@@ -405,7 +409,7 @@ fn look_at(address: usize, length: usize) -> Sight {
         let is_gone = errno_kept(|| unsafe { libc::munmap(with_exposed_provenance_mut(address), length) }) == 0;
         Ok(if is_gone { Sight::Free } else { Sight::Held })
     };
-    match probe(length) {
+    match probe(length.min(arena::most_probed())) {
         Ok(sight) => sight,
         Err(Obstacle::Place) => Sight::Occupied,
         Err(Obstacle::Limit) => match probe(page_size()) {
