@@ -4,8 +4,12 @@
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
-use heapwright::{Chosen, CreateError, GrowingHeap, OutOfMemory, PolicyKind, Requests, RulesError, Settings, Zero};
+use heapwright::{
+    Chosen, CreateError, Engine, GrowingHeap, Growth, OutOfMemory, PolicyKind, Requests, Rules, RulesError, Settings,
+    Zero,
+};
 use heapwright_os::refusals;
+use heapwright_placement::AnyEngine;
 
 const PAGE: usize = 4096;
 
@@ -288,6 +292,34 @@ fn fresh_zeroed_memory_is_not_touched() {
     let layout = Layout::from_size_align(256 << 20, 16).unwrap();
     heap.allocate_zeroed(layout).unwrap();
     assert_eq!(resident(&heap, 256 << 20), 0);
+}
+
+/// A gap in front of an aligned block is no shorter than the minimum remainder: the heap grows by what that takes.
+#[test]
+fn aligned_blocks_are_where_a_simulation_places_them_whatever_the_rules() {
+    const CAPACITY: usize = 8 << 20;
+    let remainders = [1, 100, 4097, 1 << 20];
+    let growths = [Growth::Extend, Growth::Append, Growth::Pages(48), Growth::Pages(64 << 10)];
+    for (min_remainder, growth) in remainders.into_iter().flat_map(|least| growths.map(|growth| (least, growth))) {
+        for header in [0, 16] {
+            let settings = Settings { min_remainder, growth, header, capacity: CAPACITY, ..Settings::default() };
+            let mut heap = GrowingHeap::<Chosen>::with(PolicyKind::First, &settings).unwrap();
+            let phase = heap.base().addr().get();
+            let rules = Rules { min_remainder, growth, header, phase, ..Rules::default() };
+            let cells = AnyEngine::metadata_cells(PolicyKind::First, CAPACITY, &rules).unwrap();
+            let mut metadata = vec![0; cells];
+            let mut simulated = AnyEngine::create(PolicyKind::First, &mut metadata, CAPACITY, &rules).unwrap();
+            for number in 0..40 {
+                let (length, align) = (1 + number * 977 % 5000, 1 << (number % 17));
+                let block = heap
+                    .allocate(Layout::from_size_align(length, align).unwrap())
+                    .map(|block| block.addr().get() - phase)
+                    .ok();
+                assert_eq!(block, simulated.allocate(length, align).ok(), "{settings:?}, {length} at {align}");
+                assert_eq!(heap.heap_size(), simulated.heap_size(), "{settings:?}, {length} at {align}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -74,3 +74,4 @@ pub use parts::{Part, Reach};
 pub use policies::{BestFit, FirstFit, GoodFit, NextFit, RandomFit, WorstFit};
 pub use recover::RecoverError;
 pub use rules::{Growth, MAX_GRANULES, MAX_HEADER, MIN_GRANULES, PolicyKind, Rules, Statistics};
+pub use state::fit_end;

@@ -1,5 +1,6 @@
 //! The head of an engine's metadata, and the location of the metadata's other parts.
 
+use crate::engine::Engine;
 use crate::error::RulesError;
 use crate::rules::{Growth, MAX_HEADER, MAX_MIN_REMAINDER, MIN_GRANULES, PolicyKind, Rules, Statistics};
 
@@ -221,4 +222,33 @@ impl Need {
     pub(crate) fn fits(&self, start: usize, len: usize) -> bool {
         len >= self.len && len - self.len >= self.gap(start)
     }
+}
+
+/// Returns the bytes at which a heap of a fit ends when it has grown for a block of `bytes` at a multiple of `align` (a
+/// power of two), for which it has no hole; `None` when there is no such number. The block begins behind the last used
+/// one, or behind the heap's end if blocks are appended, as soon as the alignment allows; a gap in front of it is no
+/// shorter than the minimum remainder. Time: constant.
+///
+/// ```
+/// use heapwright_placement::{AnyEngine, Engine, Growth, PolicyKind, Rules, fit_end};
+/// let rules = Rules { growth: Growth::Extend, min_remainder: 100, ..Rules::default() };
+/// let mut metadata = vec![0u64; AnyEngine::metadata_cells(PolicyKind::FirstFit, 4096, &rules)?];
+/// let mut heap = AnyEngine::create(PolicyKind::FirstFit, &mut metadata, 4096, &rules)?;
+/// heap.allocate(16, 16)?;
+/// assert_eq!(fit_end(&heap, &rules, 64, 64), Some(192));
+/// assert_eq!((heap.allocate(64, 64)?, heap.heap_size()), (128, 192));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn fit_end(heap: &impl Engine, rules: &Rules, bytes: usize, align: usize) -> Option<usize> {
+    let granule = rules.granule as usize;
+    let header = rules.header as usize / granule;
+    let need = Need {
+        len: bytes.max(1).div_ceil(granule) + header,
+        align: (align / granule).max(1),
+        skew: rules.phase / granule + header,
+        min_gap: rules.min_remainder.div_ceil(rules.granule).max(1) as usize,
+    };
+    let behind = if rules.growth == Growth::Append { heap.heap_size() } else { heap.top() };
+    let start = behind / granule;
+    start.checked_add(need.gap(start))?.checked_add(need.len)?.checked_mul(granule)
 }

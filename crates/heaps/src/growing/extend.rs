@@ -3,7 +3,7 @@
 use core::alloc::Layout;
 
 use heapwright_os::{Refused, page_size};
-use heapwright_placement::{Engine, Growth, PolicyKind, Reach, buddy_end};
+use heapwright_placement::{Engine, Growth, PolicyKind, Reach, buddy_end, fit_end};
 
 use super::{GrowingHeap, OutOfMemory};
 use crate::policy::Policy;
@@ -66,13 +66,7 @@ impl<P: Policy> GrowingHeap<P> {
             let growth = self.design.rules.growth;
             return buddy_end(engine.heap_size(), length, growth, |offset| engine.block_containing(offset));
         }
-        let base = self.region.base().addr().get();
-        let rules = &self.design.rules;
-        // A block that is appended begins behind the last hole, not in it.
-        let behind = if rules.growth == Growth::Append { engine.heap_size() } else { engine.top() };
-        let start = base.checked_add(behind)?.checked_add(rules.header as usize)?;
-        let start = start.checked_next_multiple_of(layout.align())? - base;
-        start.checked_add(layout.size())?.checked_next_multiple_of(self.granule)
+        fit_end(engine, &self.design.rules, layout.size(), layout.align())
     }
 
     /// Maps the metadata of short blocks in the first `to` bytes, all of them committed, and, if the system has the
