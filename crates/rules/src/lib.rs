@@ -164,7 +164,8 @@ impl RuleSet {
         if self.rules.growth == Growth::Fixed && self.limit.is_none() {
             return Err(Invalid::NoLimit);
         }
-        let least = u64::from(self.rules.granule) + u64::from(self.rules.header);
+        let shortest = u64::from(self.requests.least.max(1)).next_multiple_of(u64::from(self.rules.granule));
+        let least = shortest + u64::from(self.rules.header);
         if self.limit.is_some_and(|limit| limit < least) { Err(Invalid::TooShort { least }) } else { Ok(()) }
     }
 }
@@ -180,7 +181,7 @@ pub enum Invalid {
     NoLimit,
     /// The heap holds no block.
     TooShort {
-        /// The length of a heap of one granule and its header, in bytes.
+        /// The length of a heap of one shortest block and its header, in bytes.
         least: u64,
     },
 }

@@ -298,6 +298,7 @@ mod tests {
             ("rover=1", "rover=1: the value must be wraps, never-wraps or freed"),
             ("worst=best", "worst=best: the value must be largest or never-exact"),
             ("limit=15", "the heap is too short: the least that holds a block is 16 bytes"),
+            ("least=200, header=16, limit=223", "the heap is too short: the least that holds a block is 224 bytes"),
             ("report000, limit=27", "the heap is too short: the least that holds a block is 28 bytes"),
             ("granule=4, header=8\ngranule=8", "granule=8: an earlier item sets this rule: leave one of them out"),
             ("split=low,split=low", "split=low: an earlier item sets this rule: leave one of them out"),
