@@ -71,6 +71,9 @@ pub struct Settings {
     /// The options that name them.
     #[serde(default)]
     pub rule_options: Option<String>,
+    /// Why no program can run by the rules, but simulations can: what the rule is. `None` if programs can.
+    #[serde(default)]
+    pub only_simulated: Option<String>,
     /// What was typed.
     #[serde(skip)]
     pub typed: Typed,

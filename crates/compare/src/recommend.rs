@@ -78,7 +78,10 @@ fn doubt<'a>(comparison: &'a Comparison, rivals: &[Rival]) -> Option<Conclusion<
     let settings = &comparison.settings;
     if settings.rounds == 0 {
         let why = "There were no real replays, so nothing is known of time.";
-        let next = format!("To measure, with real replays: `{}`", act::replay(comparison));
+        let next = match &settings.only_simulated {
+            Some(rule) => format!("No program can run by these rules: {rule}. Real replays measure without this rule."),
+            None => format!("To measure, with real replays: `{}`", act::replay(comparison)),
+        };
         return Some(Conclusion { memory: fragmentation(comparison), ..Conclusion::unknown(why, next) });
     }
     if !comparison.system().is_some_and(|system| system.note.is_none() && !system.rounds.is_empty()) {

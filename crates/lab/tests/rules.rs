@@ -288,6 +288,9 @@ fn what_belongs_to_no_program_is_said_before_anything_runs() {
         let (succeeded, text) = output(&[front, &["--rover", "freed"], program].concat());
         assert!(!succeeded && text.contains("add --policies-only, or leave this rule out: the rover"), "{text}");
     }
+    let (succeeded, text) = output(&["compare", TRACE, "--policies-only", "--rover", "freed", "-p", "next"]);
+    assert!(succeeded && text.contains("No program can run by these rules: the rover moves"), "{text}");
+    assert!(!text.contains("To measure, with real replays"), "{text}");
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("page.html");
     let report = ["report", TRACE, "-o", page.to_str().unwrap(), "--worst", "never-exact", "-p", "worst"];

@@ -37,7 +37,7 @@ impl<P: Policy> GrowingHeap<P> {
                 Ok(offset) => Ok(offset),
                 Err(_) => self.place_in_more(layout),
             };
-            if placed.is_err() && self.weighs_wilderness() {
+            if placed.is_err() {
                 self.restore(heap_size, committed);
             }
             placed

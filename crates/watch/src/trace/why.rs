@@ -130,14 +130,14 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Why::Lowest { lower: 0 } => f.write_str("the lowest of all, and it fits"),
-            Why::Lowest { lower } => write!(f, "the lowest that fits ({} too small)", lie(lower, "lower")),
+            Why::Lowest { lower } => write!(f, "the lowest that fits ({})", unfit(lower, "lower")),
             Why::NextUp { rover, between: 0 } => write!(f, "the first from the rover at {rover:#x} on, and it fits"),
             Why::NextUp { rover, between } => {
-                write!(f, "the first that fits from the rover at {rover:#x} on ({} too small)", lie(between, "between"))
+                write!(f, "the first that fits from the rover at {rover:#x} on ({})", unfit(between, "between"))
             }
             Why::NextAround { rover, lower } => {
                 write!(f, "nothing fits from the rover at {rover:#x} on; from the bottom up the first that does")?;
-                if lower == 0 { Ok(()) } else { write!(f, " ({} too small)", lie(lower, "lower")) }
+                if lower == 0 { Ok(()) } else { write!(f, " ({})", unfit(lower, "lower")) }
             }
             Why::Shortest { fitting: 1, .. } => f.write_str("the only one that fits"),
             Why::Shortest { fitting, equals } => {
@@ -201,9 +201,12 @@ impl fmt::Display for Untaken {
     }
 }
 
-/// Formats `3 holes lower are`, with the verb.
-fn lie(count: usize, place: &str) -> String {
-    if count == 1 { format!("1 hole {place} is") } else { format!("{} holes {place} are", grouped(count as u64)) }
+/// Formats `3 holes lower do not`, namely fit: they are too small, or contain no place at its alignment.
+fn unfit(count: usize, place: &str) -> String {
+    match count {
+        1 => format!("1 hole {place} does not"),
+        _ => format!("{} holes {place} do not", grouped(count as u64)),
+    }
 }
 
 fn fitting_below(count: usize) -> String {
