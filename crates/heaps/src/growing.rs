@@ -17,6 +17,7 @@ use heapwright_rules::Requests;
 use crate::placement::Placement;
 use crate::policy::{Chosen, Policy};
 
+mod batch;
 mod dirty;
 mod extend;
 mod global;

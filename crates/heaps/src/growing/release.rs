@@ -3,10 +3,11 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use heapwright_os::page_size;
+use heapwright_os::{PageRange, page_size};
 use heapwright_placement::{Block, BlockState, Engine, FreeError, Freed, Growth, PolicyKind};
 
 use super::GrowingHeap;
+use super::batch::Batch;
 use super::dirty::{PageReturns, Sweep};
 use super::extend::Short;
 use crate::policy::Policy;
@@ -78,36 +79,37 @@ impl<P: Policy> GrowingHeap<P> {
     /// bytes of them, at least one page; returns how many bytes were purged. Most policies take low holes again first.
     pub fn trim_some(&mut self, most: usize) -> usize {
         let mut left = (most / page_size()).max(1);
-        let (mut bytes, mut end) = (0, usize::MAX);
+        let (mut batch, mut end) = (Batch::EMPTY, usize::MAX);
         while left != 0
             && let Some(run) = self.dirty.take_run(0..end, left)
         {
             end = run.start;
             left -= run.len();
-            bytes += self.purge_holes(run.start * page_size(), run.end * page_size());
+            self.add_holes(run.start * page_size(), run.end * page_size(), &mut batch);
         }
+        // SAFETY: the ranges lie in holes, in which no block was placed meanwhile.
+        unsafe { batch.purge() };
         self.returns.sweeps += 1;
-        self.returns.bytes += bytes as u64;
-        bytes
+        self.returns.runs += batch.runs;
+        self.returns.bytes += batch.purged as u64;
+        batch.purged
     }
 
-    /// Purges the whole pages between two page boundaries that lie in holes.
-    fn purge_holes(&mut self, from: usize, to: usize) -> usize {
+    /// Adds the whole pages between two page boundaries that lie in holes to a batch; purges it when it is full, or no
+    /// larger one is of use.
+    fn add_holes(&self, from: usize, to: usize, batch: &mut Batch) {
         let page = page_size();
-        let mut bytes = 0;
         let mut at = from;
         while at < to
             && let Some(Block { offset, size, state }) = self.placement.engine.block_containing(at)
         {
-            let end = (offset + size).min(to) & !(page - 1);
+            let end = (offset + size).min(to).min(self.region.committed()) & !(page - 1);
             if state == BlockState::Free && at < end {
-                // SAFETY: the range lies in a hole, whose contents no program uses.
-                bytes += unsafe { self.region.purge(at, end) };
-                self.returns.runs += 1;
+                // SAFETY: the ranges lie in holes, whose contents no program uses.
+                unsafe { batch.add(PageRange { start: self.region.pointer(at), length: end - at }) };
             }
             at = end.max(at + page);
         }
-        bytes
     }
 
     /// Gives back the pages behind the last block, and their addresses, if they are at least `least` bytes (not 0):

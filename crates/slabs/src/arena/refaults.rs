@@ -6,7 +6,7 @@ pub(super) const FEWEST: usize = 128 << 10;
 /// Bytes in holes that are retained at least in a process that needed purged pages again soon.
 pub(super) const LEAST: usize = 1 << 20;
 
-/// The most bytes that are retained above that.
+/// The most bytes that are retained above that, in a process that has not used more lately.
 const MOST: usize = 256 << 20;
 
 /// Bytes that are retained for each refaulted byte: a program that refaults once does so again.
@@ -63,8 +63,9 @@ impl Refaults {
         self.purged_at = now;
     }
 
-    /// Records a request for `bytes`, which are taken to be purged ones as far as there are any.
-    pub(super) fn observe_request(&mut self, bytes: usize, now: u64) {
+    /// Records a request for `bytes`, which are taken to be purged ones as far as there are any. `most_used` are the
+    /// most bytes that were in use lately.
+    pub(super) fn observe_request(&mut self, bytes: usize, most_used: usize, now: u64) {
         if now - self.purged_at > SOON {
             (self.purged, self.hold) = (0, SOON);
             return;
@@ -75,7 +76,7 @@ impl Refaults {
         let again = bytes.min(self.purged);
         self.purged -= again;
         self.least = (self.least + FACTOR * again).min(LEAST);
-        self.more = (self.more + FACTOR * again).min(MOST);
+        self.more = (self.more + FACTOR * again).min(MOST.max(most_used));
         self.refaulted_at = now;
     }
 
@@ -108,7 +109,7 @@ mod tests {
             }
             now += 5 * MILLISECOND;
             if refaults.are_possible() {
-                refaults.observe_request(SWING, now);
+                refaults.observe_request(SWING, SWING, now);
             }
             now += 5 * MILLISECOND;
         }
@@ -128,8 +129,20 @@ mod tests {
         refaults.forget(2000 * MILLISECOND);
         assert_eq!(refaults.retained(), LEAST);
         refaults.observe_purge(SWING, 2000 * MILLISECOND);
-        refaults.observe_request(SWING, 2101 * MILLISECOND);
+        refaults.observe_request(SWING, SWING, 2101 * MILLISECOND);
         assert!(!refaults.are_possible() && !refaults.are_remembered());
         assert_eq!(purges(&mut refaults, 3000 * MILLISECOND, 3800 * MILLISECOND), [3000, 3210, 3620, 0, 0, 0]);
+    }
+
+    #[test]
+    fn no_more_is_retained_than_was_in_use() {
+        for most_used in [SWING, 1000 << 20] {
+            let mut refaults = Refaults::NONE;
+            for _ in 0..100 {
+                refaults.observe_purge(SWING, 0);
+                refaults.observe_request(SWING, most_used, 0);
+            }
+            assert_eq!(refaults.retained(), most_used.max(MOST) + LEAST);
+        }
     }
 }

@@ -43,7 +43,7 @@ impl Retention {
     pub(super) fn observe_placement(&mut self, bytes: usize, pages: &mut GrowingHeap<FirstFit>) {
         self.most_used = self.most_used.max(used(pages));
         if self.refaults.are_possible() {
-            self.refaults.observe_request(bytes, coarse_nanoseconds());
+            self.refaults.observe_request(bytes, self.most_used, coarse_nanoseconds());
             self.apply(pages);
         }
     }
