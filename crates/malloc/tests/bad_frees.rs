@@ -110,7 +110,9 @@ fn right_and_wrong_sizes(name: &str, variables: &[(&str, &str)]) {
                 assert_eq!((code(&output), said), (0, String::new()), "{form} of {size} as {told} under {name}");
             } else {
                 assert_eq!(code(&output) & 127, SIGABRT, "{form} of {size} as {told} under {name}: {said}");
-                assert!(said.starts_with("heapwright: wrong size: free("), "{form} of {size} as {told}: {said}");
+                let (said_to_have, has) = (format!(") as {told} bytes: the block has "), " bytes (in C++: ");
+                let is_whole = said.starts_with("heapwright: wrong size: free(") && said.contains(has);
+                assert!(is_whole && said.contains(&said_to_have), "{form} of {size} as {told}: {said}");
             }
         }
     }

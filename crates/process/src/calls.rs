@@ -224,7 +224,7 @@ pub unsafe fn free_sized_otherwise(block: *mut u8, align: usize, size: usize) {
         // SAFETY: if a live block starts at this address, the program does not use it any more, as this function
         // requires.
         Some(layout) => unsafe { front::release_sized(block, layout) },
-        None => front::refuse_size(block),
+        None => front::refuse_size(block, size),
     }
 }
 

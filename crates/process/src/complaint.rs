@@ -13,6 +13,8 @@ use crate::state::State;
 enum Place {
     InBlock(Extent),
     InNoBlock,
+    /// At the beginning of a block with so many usable bytes.
+    AtBlock(usize),
     /// Not where a block begins; more is not known.
     Elsewhere,
 }
@@ -21,28 +23,36 @@ enum Place {
 #[derive(Clone, Copy)]
 pub(crate) enum Call {
     Free,
+    /// With the size that the block is said to have.
+    FreeSized(usize),
     Reallocate,
 }
 
 impl Call {
     fn name(self) -> &'static str {
         match self {
-            Call::Free => "free",
+            Call::Free | Call::FreeSized(_) => "free",
             Call::Reallocate => "realloc",
         }
     }
 }
 
-/// Returns one line about the bad `address`. `None` if the settings ask for bad frees to be ignored: then it is
-/// counted.
-pub(crate) fn complaint(state: &mut State, call: Call, address: NonNull<u8>, error: FreeError) -> Option<Line<256>> {
+/// Returns one line about the bad `address`, at which a block with `usable` bytes begins, if that is known. `None` if the
+/// settings ask for bad frees to be ignored: then it is counted.
+pub(crate) fn complaint(
+    state: &mut State,
+    call: Call,
+    address: NonNull<u8>,
+    usable: Option<usize>,
+    error: FreeError,
+) -> Option<Line<256>> {
     if state.ignores_bad_frees() {
         state.bad_frees += 1;
         return None;
     }
     let place = match state.heap.exact() {
         Some(heap) => heap.extent_at(address).map_or(Place::InNoBlock, Place::InBlock),
-        None => Place::Elsewhere,
+        None => usable.map_or(Place::Elsewhere, Place::AtBlock),
     };
     Some(line_about(call, address, error, &place))
 }
@@ -64,8 +74,15 @@ fn describe(line: &mut Line<256>, call: Call, address: usize, error: FreeError, 
         (FreeError::AlreadyFree, _) | (_, Place::InBlock(Extent { state: BlockState::Free, .. })) => "double free",
         _ => "invalid pointer",
     };
-    write!(line, "heapwright: {fault}: {}({address:#x}): ", call.name())?;
+    write!(line, "heapwright: {fault}: {}({address:#x})", call.name())?;
+    if let (FreeError::WrongSize, Call::FreeSized(told)) = (error, call) {
+        write!(line, " as {told} bytes")?;
+    }
+    write!(line, ": ")?;
     match place {
+        Place::InBlock(Extent { size, .. }) | Place::AtBlock(size) if error == FreeError::WrongSize => {
+            writeln!(line, "the block has {size} bytes (in C++: perhaps deleted as another type)")
+        }
         Place::InBlock(Extent { start, size, state }) => {
             let kind = if *state == BlockState::Free { "free" } else { "used" };
             writeln!(line, "it lies {} bytes into the {kind} block at {start:#x} of {size} bytes", address - start)
@@ -73,6 +90,6 @@ fn describe(line: &mut Line<256>, call: Call, address: usize, error: FreeError, 
         _ if error == FreeError::AlreadyFree => writeln!(line, "the block is free"),
         _ if error == FreeError::WrongSize => writeln!(line, "the block has another size"),
         Place::InNoBlock => writeln!(line, "it lies in no block of the heap"),
-        Place::Elsewhere => writeln!(line, "no block begins there"),
+        Place::AtBlock(_) | Place::Elsewhere => writeln!(line, "no block begins there"),
     }
 }

@@ -102,12 +102,12 @@ pub(crate) unsafe fn release_sized(block: NonNull<u8>, layout: Layout) {
             Routed::NoHeap => Err(FreeError::NotABlock),
         }
     };
-    freed.unwrap_or_else(|error| blame(Call::Free, block, error));
+    freed.unwrap_or_else(|error| blame(Call::FreeSized(layout.size()), block, error));
 }
 
 /// Reports the free of a block with a size or alignment that no block has.
-pub(crate) fn refuse_size(block: NonNull<u8>) {
-    blame(Call::Free, block, FreeError::WrongSize);
+pub(crate) fn refuse_size(block: NonNull<u8>, size: usize) {
+    blame(Call::FreeSized(size), block, FreeError::WrongSize);
 }
 
 /// Resizes a block in place to the size of `layout`, or allocates another of that size; reports a bad address.
@@ -165,7 +165,8 @@ fn usable_size_behind_lock(block: NonNull<u8>) -> Option<usize> {
 #[cold]
 #[inline(never)]
 fn blame(call: Call, block: NonNull<u8>, error: FreeError) {
-    let line = with_rarely(|state| complaint(state, call, block, error))
+    let usable = if error == FreeError::WrongSize { usable_size(block) } else { None };
+    let line = with_rarely(|state| complaint(state, call, block, usable, error))
         .unwrap_or_else(|| Some(complaint_without_heap(call, block, error)));
     if let Some(line) = line {
         end(line.bytes());
