@@ -125,9 +125,10 @@ impl Slabs {
     }
 
     /// Adds up to `most` idle pages, and the rest of a slab's, to a batch, from where the last call ended; looks at up
-    /// to `slabs` slabs. Returns how many pages were added.
+    /// to `slabs` slabs, and at none again after all idle pages were added. Returns how many pages were added.
     pub(super) fn add_some_idle(&mut self, most: u32, slabs: u32, batch: &mut Batch) -> u32 {
         let (mut found, mut left, mut begun) = (0, slabs, 0);
+        let most = most.min(self.pages.idle);
         while left != 0 && found < most {
             if self.purging.next == NO_SLAB {
                 if begun > LISTS {
