@@ -241,7 +241,7 @@ typedef struct hw_counters {
     uint64_t resizes;        /* blocks resized where they were */
     uint64_t blocks;         /* blocks now, used and free */
     uint64_t holes;          /* free blocks now */
-    uint64_t requested;      /* bytes requested, summed over all requests */
+    uint64_t requested;      /* bytes requested, summed over all requests and what resizing added */
     uint64_t rounded;        /* the same, each request rounded up to granules */
     uint64_t released;       /* bytes requested for the blocks that hw_free_sized freed */
     uint64_t unsized_frees;  /* blocks freed by hw_free */

@@ -409,7 +409,10 @@ fn look_at(address: usize, length: usize) -> Sight {
         let is_gone = errno_kept(|| unsafe { libc::munmap(with_exposed_provenance_mut(address), length) }) == 0;
         Ok(if is_gone { Sight::Free } else { Sight::Held })
     };
-    match probe(length.min(arena::most_probed())) {
+    let probed = length.min(arena::most_probed());
+    match probe(probed) {
+        // The rest is not held.
+        Ok(Sight::Held) if probed < length => Sight::Occupied,
         Ok(sight) => sight,
         Err(Obstacle::Place) => Sight::Occupied,
         Err(Obstacle::Limit) => match probe(page_size()) {
