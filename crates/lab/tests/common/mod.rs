@@ -10,7 +10,7 @@ use assert_cmd::cargo::cargo_bin;
 use heapwright_trace::{About, Kind, Writer};
 
 /// The command, with nothing in the environment that would change what it does, and no signals ignored, as they are for
-/// tests that run under `nohup` or in the background of a script.
+/// tests that run under `nohup`, in the background of a script, or by Python (SIGPIPE and SIGXFSZ).
 pub fn heapwright() -> Command {
     let mut command = Command::new(cargo_bin!("heapwright"));
     for variable in
@@ -21,7 +21,8 @@ pub fn heapwright() -> Command {
     // SAFETY: between fork and exec only signal is called, which is async-signal-safe.
     unsafe {
         command.pre_exec(|| {
-            [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT].iter().for_each(|&it| _ = libc::signal(it, libc::SIG_DFL));
+            let ignored = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGPIPE, libc::SIGXFSZ];
+            ignored.iter().for_each(|&signal| _ = libc::signal(signal, libc::SIG_DFL));
             Ok(())
         });
     }
