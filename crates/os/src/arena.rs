@@ -57,10 +57,12 @@ pub(crate) fn most_mapped() -> usize {
     (space() / 64).max(8 << 30)
 }
 
-/// Returns how many bytes of a range that was chosen are mapped at most to see whether something is there. In a shorter
-/// address space that is the beginning of a long range only, for the same reason. What lies behind it ends the growth.
+/// Returns how many bytes of a range that was chosen are mapped at most to see whether something is there: in address
+/// spaces such as those of these emulators (39 bits) only the beginning of a long range, for the same reason. What lies
+/// behind it ends the growth. Those of valgrind (37 bits), where something often does, are shorter.
 pub(crate) fn most_probed() -> usize {
-    if space() < LONG_SPACE { 1 << 30 } else { usize::MAX }
+    const SHORT_SPACE: usize = 1 << 38;
+    if (SHORT_SPACE..LONG_SPACE).contains(&space()) { 1 << 30 } else { usize::MAX }
 }
 
 /// Records that the system has chosen a range.
