@@ -232,11 +232,12 @@ impl Need {
 /// ```
 /// use heapwright_placement::{AnyEngine, Engine, Growth, PolicyKind, Rules, fit_end};
 /// let rules = Rules { growth: Growth::Extend, min_remainder: 100, ..Rules::default() };
-/// let mut metadata = vec![0u64; AnyEngine::metadata_cells(PolicyKind::FirstFit, 4096, &rules)?];
-/// let mut heap = AnyEngine::create(PolicyKind::FirstFit, &mut metadata, 4096, &rules)?;
+/// let mut metadata = vec![0u64; AnyEngine::metadata_cells(PolicyKind::First, 4096, &rules)?];
+/// let mut heap = AnyEngine::create(PolicyKind::First, &mut metadata, 4096, &rules)?;
 /// heap.allocate(16, 16)?;
-/// assert_eq!(fit_end(&heap, &rules, 64, 64), Some(192));
-/// assert_eq!((heap.allocate(64, 64)?, heap.heap_size()), (128, 192));
+/// let end = fit_end(&heap, &rules, 64, 64);
+/// assert_eq!((heap.allocate(64, 64)?, end), (128, Some(192)));
+/// assert_eq!(Some(heap.heap_size()), end);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn fit_end(heap: &impl Engine, rules: &Rules, bytes: usize, align: usize) -> Option<usize> {
