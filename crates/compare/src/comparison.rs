@@ -1,5 +1,6 @@
 //! The results of a comparison, as `--json` writes them and `--baseline` and the report read them.
 
+use heapwright_rules::RuleSet;
 use serde::{Deserialize, Serialize};
 
 use super::confirmation::Confirmation;
@@ -71,15 +72,18 @@ pub struct Settings {
     /// The options that name them.
     #[serde(default)]
     pub rule_options: Option<String>,
-    /// Why no program can run by the rules, but simulations can: what the rule is. `None` if programs can.
-    #[serde(default)]
-    pub only_simulated: Option<String>,
     /// What was typed.
     #[serde(skip)]
     pub typed: Typed,
 }
 
 impl Settings {
+    /// Returns the rule by which simulations can run, but no program; `None` if programs can run by all of them.
+    pub fn only_simulated(&self) -> Option<&'static str> {
+        let rules = RuleSet::from_text(self.rules.as_ref()?, RuleSet::SIMULATED).ok()?;
+        rules.odd.reason()
+    }
+
     /// Returns the options that name the rules, with a space behind them; nothing if there are none.
     pub fn options_before(&self) -> String {
         self.rule_options.as_ref().map_or_else(String::new, |options| format!("{options} "))

@@ -123,7 +123,6 @@ fn begin(trace: &Path, plan: &Plan, subjects: &[Subject], until: &Interruption) 
             seed: plan.seed,
             rules: plan.rules.of_programs.map(|_| plan.rules.simulated.to_string()),
             rule_options: plan.rules.of_programs.map(|_| plan.rules.options.clone()),
-            only_simulated: plan.rules.simulated.odd.reason().map(str::to_owned),
             typed: plan.typed.clone(),
             ..Settings::default()
         },

@@ -78,7 +78,7 @@ fn doubt<'a>(comparison: &'a Comparison, rivals: &[Rival]) -> Option<Conclusion<
     let settings = &comparison.settings;
     if settings.rounds == 0 {
         let why = "There were no real replays, so nothing is known of time.";
-        let next = match &settings.only_simulated {
+        let next = match settings.only_simulated() {
             Some(rule) => format!("No program can run by these rules: {rule}. Real replays measure without this rule."),
             None => format!("To measure, with real replays: `{}`", act::replay(comparison)),
         };

@@ -56,7 +56,7 @@ impl Reservation {
     /// address of its choice does not get one there. The extent is 0; [`Reservation::extend`] makes bytes accessible.
     ///
     /// Where addresses cannot be chosen, they are reserved by a mapping without access, which the limit on address
-    /// space counts, and which is not longer than a 64th of the address space or 8 GiB.
+    /// space counts, and which is not longer than a 64th of the address space, or than 8 GiB if that is more.
     ///
     /// # Errors
     /// [`Refused`], when no such range is left, by the process's limit on address space, or because the range is longer

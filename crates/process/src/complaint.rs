@@ -13,8 +13,6 @@ use crate::state::State;
 enum Place {
     InBlock(Extent),
     InNoBlock,
-    /// At the beginning of a block with so many usable bytes.
-    AtBlock(usize),
     /// Not where a block begins; more is not known.
     Elsewhere,
 }
@@ -37,8 +35,8 @@ impl Call {
     }
 }
 
-/// Returns one line about the bad `address`, at which a block with `usable` bytes begins, if that is known. `None` if the
-/// settings ask for bad frees to be ignored: then it is counted.
+/// Returns one line about the bad `address`, at which a block with `usable` bytes begins, if that is known. `None` if
+/// the settings ask for bad frees to be ignored: then it is counted.
 pub(crate) fn complaint(
     state: &mut State,
     call: Call,
@@ -52,7 +50,9 @@ pub(crate) fn complaint(
     }
     let place = match state.heap.exact() {
         Some(heap) => heap.extent_at(address).map_or(Place::InNoBlock, Place::InBlock),
-        None => usable.map_or(Place::Elsewhere, Place::AtBlock),
+        None => usable.map_or(Place::Elsewhere, |size| {
+            Place::InBlock(Extent { start: address.addr().get(), size, state: BlockState::Used })
+        }),
     };
     Some(line_about(call, address, error, &place))
 }
@@ -80,7 +80,7 @@ fn describe(line: &mut Line<256>, call: Call, address: usize, error: FreeError, 
     }
     write!(line, ": ")?;
     match place {
-        Place::InBlock(Extent { size, .. }) | Place::AtBlock(size) if error == FreeError::WrongSize => {
+        Place::InBlock(Extent { size, .. }) if error == FreeError::WrongSize => {
             writeln!(line, "the block has {size} bytes (in C++: perhaps deleted as another type)")
         }
         Place::InBlock(Extent { start, size, state }) => {
@@ -90,6 +90,6 @@ fn describe(line: &mut Line<256>, call: Call, address: usize, error: FreeError, 
         _ if error == FreeError::AlreadyFree => writeln!(line, "the block is free"),
         _ if error == FreeError::WrongSize => writeln!(line, "the block has another size"),
         Place::InNoBlock => writeln!(line, "it lies in no block of the heap"),
-        Place::AtBlock(_) | Place::Elsewhere => writeln!(line, "no block begins there"),
+        Place::Elsewhere => writeln!(line, "no block begins there"),
     }
 }
