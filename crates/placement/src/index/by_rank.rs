@@ -66,6 +66,13 @@ const _: () = assert!(crate::rules::MAX_GRANULES as u64 / 64 <= 1 << NEAR_BITS);
 const _: () = assert!(crate::rules::MAX_GRANULES as u64 / FAR as u64 <= 1 << FAR_BITS);
 const _: () = assert!(crate::rules::MAX_GRANULES as u64 <= 1 << (63 - FAR_BITS));
 
+/// The numbers of holes up to 64 granules and of longer ones.
+#[derive(Clone, Copy)]
+struct Sizes {
+    short: usize,
+    long: usize,
+}
+
 /// An index of holes by their rank in the order of (size, address).
 pub struct ByRank<'m> {
     /// The offset of the tree, the counts, the tree.
@@ -91,40 +98,29 @@ impl<'m> ByRank<'m> {
         OrderedTree::new(self.cells.get(TREE) as usize)
     }
 
+    /// Returns how many holes there are in classes, and in the tree.
+    #[inline(always)]
+    fn sizes(&self, map: &BlockMap<'m>) -> Sizes {
+        Sizes { short: Self::classes(map).size(&self.cells), long: self.long().size(&self.cells) }
+    }
+
     /// Returns how many holes are shorter than `len` granules.
     #[inline(always)]
-    fn shorter(&self, map: &BlockMap<'m>, len: usize) -> usize {
+    fn shorter(&self, map: &BlockMap<'m>, sizes: Sizes, len: usize) -> usize {
         if len <= CLASSES + 1 {
             return Self::classes(map).shorter(&self.cells, len);
         }
-        let shorter = if len < MAX_GRANULES {
-            self.long().rank(&self.cells, Key::least(len).0)
-        } else {
-            self.long().size(&self.cells)
-        };
-        self.short(map) + shorter
-    }
-
-    /// Returns the number of holes in classes.
-    #[inline(always)]
-    fn short(&self, map: &BlockMap<'m>) -> usize {
-        Self::classes(map).size(&self.cells)
-    }
-
-    /// Returns the number of holes.
-    #[inline(always)]
-    fn size(&self, map: &BlockMap<'m>) -> usize {
-        self.short(map) + self.long().size(&self.cells)
+        let long = if len < MAX_GRANULES { self.long().rank(&self.cells, Key::least(len).0) } else { sizes.long };
+        sizes.short + long
     }
 
     /// Returns the hole with `rank` holes before it; `rank` is below their number.
     #[inline(never)]
-    fn select(&self, map: &BlockMap<'m>, height: u8, rank: usize) -> Hole {
-        let short = self.short(map);
-        if rank < short {
+    fn select(&self, map: &BlockMap<'m>, sizes: Sizes, height: u8, rank: usize) -> Hole {
+        if rank < sizes.short {
             return Self::classes(map).select(&self.cells, map, height, rank);
         }
-        Key(self.long().select(&self.cells, rank - short)).hole(map)
+        Key(self.long().select(&self.cells, rank - sizes.short)).hole(map)
     }
 
     /// Chooses among the holes that `need` fits into, the wilderness included. Time: logarithmic in the region.
@@ -133,26 +129,27 @@ impl<'m> ByRank<'m> {
         if need.align > 1 {
             return self.choose_aligned(map, state, need);
         }
-        let first = self.shorter(map, need.len);
+        let sizes = self.sizes(map);
+        let first = self.shorter(map, sizes, need.len);
         let tail = state.wilderness();
         let has_tail = tail >= need.len;
-        let size = self.size(map);
+        let size = sizes.short + sizes.long;
         let count = size - first + usize::from(has_tail);
         if count == 0 {
             return Choice::Nowhere;
         }
         let rank = first + Generator(&mut state.cursor).below(count);
         if rank < size {
-            let hole = self.select(map, state.height, rank);
+            let hole = self.select(map, sizes, state.height, rank);
             // Equal holes come before the tail, which lies above them all.
             if !has_tail || hole.len <= tail {
                 return Choice::Hole(hole);
             }
         }
-        if rank == self.shorter(map, tail + 1) {
+        if rank == self.shorter(map, sizes, tail + 1) {
             return Choice::Wilderness;
         }
-        Choice::Hole(self.select(map, state.height, rank - 1))
+        Choice::Hole(self.select(map, sizes, state.height, rank - 1))
     }
 
     /// Chooses as [`ByRank::choose`] does where not every hole that is long enough fits: skips misfits one by one. Most
@@ -160,9 +157,11 @@ impl<'m> ByRank<'m> {
     #[inline(never)]
     fn choose_aligned(&self, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
         let (height, tail) = (state.height, state.wilderness());
-        let (shorter, size) = (self.shorter(map, need.len), self.size(map));
+        let sizes = self.sizes(map);
+        let (shorter, size) = (self.shorter(map, sizes, need.len), sizes.short + sizes.long);
         let fitting = || {
-            (shorter..size).map(|rank| self.select(map, height, rank)).filter(|hole| need.fits(hole.start, hole.len))
+            let holes = (shorter..size).map(|rank| self.select(map, sizes, height, rank));
+            holes.filter(|hole| need.fits(hole.start, hole.len))
         };
         let has_tail = scan::wilderness(state, need) == Choice::Wilderness;
         let (mut not_above, mut above) = (0, 0);

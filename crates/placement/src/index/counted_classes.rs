@@ -11,7 +11,7 @@ use core::ops::Range;
 
 use crate::bits::lowest;
 use crate::cells::Cells;
-use crate::index::class_map::{CLASSES, exact_in_word};
+use crate::index::class_map::{CLASSES, any_exact};
 use crate::index::{Survey, height_over};
 use crate::map::{BlockMap, Hole};
 use crate::parts::Parts;
@@ -21,7 +21,8 @@ const FAN: usize = 1 << FAN_BITS;
 pub(crate) const FAN_BITS: u32 = 4;
 
 /// The counts of the groups are stored four to a cell: at most every other granule of a group is a hole.
-const LANES: usize = 4;
+const LANES: usize = 1 << PACKING;
+const PACKING: u32 = 2;
 const LANE_BITS: usize = 16;
 const _: () = assert!(FAN * 64 / 2 < 1 << LANE_BITS);
 
@@ -47,17 +48,17 @@ pub(crate) fn add_parts(parts: &mut Parts<'_>, words: usize, mut used: usize) {
     while level.width > 1 {
         used = used.div_ceil(FAN);
         let (above, nodes) = (level.above(), used.div_ceil(FAN) + 1);
-        parts.add(above.base - level.base, nodes * (FAN / level.lanes) * CLASSES);
+        parts.add(above.base - level.base, nodes * level.cells_of(FAN) * CLASSES);
         level = above;
     }
 }
 
-/// One level: its offset, its number of places, and its counts per cell.
+/// One level: its offset, its number of places, and the binary logarithm of its counts per cell.
 #[derive(Clone, Copy)]
 struct Level {
     base: usize,
     width: usize,
-    lanes: usize,
+    packing: u32,
 }
 
 /// Where a count lies: the lane of the cell in steps of [`LANE_BITS`].
@@ -70,15 +71,21 @@ struct Spot {
 impl Level {
     #[inline(always)]
     const fn groups(base: usize, words: usize) -> Level {
-        Level { base, width: words.div_ceil(FAN), lanes: LANES }
+        Level { base, width: words.div_ceil(FAN), packing: PACKING }
+    }
+
+    /// Returns how many cells `counts` counts take.
+    #[inline(always)]
+    const fn cells_of(self, counts: usize) -> usize {
+        (counts + (1 << self.packing) - 1) >> self.packing
     }
 
     /// Returns the level above.
     #[inline(always)]
     const fn above(self) -> Level {
         let whole = self.width & !(FAN - 1);
-        let cells = whole / self.lanes + (self.width - whole).div_ceil(self.lanes);
-        Level { base: self.base + cells * CLASSES, width: self.width.div_ceil(FAN), lanes: 1 }
+        let cells = self.cells_of(whole) + self.cells_of(self.width - whole);
+        Level { base: self.base + cells * CLASSES, width: self.width.div_ceil(FAN), packing: 0 }
     }
 
     /// Returns the offset of the row of `class` in the node that contains `place`. The last node's rows are as short as
@@ -86,21 +93,22 @@ impl Level {
     #[inline(always)]
     fn row(self, class: usize, place: usize) -> usize {
         let node = place & !(FAN - 1);
-        let row = (self.width - node).min(FAN).div_ceil(self.lanes);
-        self.base + node / self.lanes * CLASSES + class * row
+        let row = self.cells_of((self.width - node).min(FAN));
+        self.base + self.cells_of(node) * CLASSES + class * row
     }
 
     #[inline(always)]
     fn spot(self, class: usize, place: usize) -> Spot {
         let place_in_row = place % FAN;
-        Spot { cell: self.row(class, place) + place_in_row / self.lanes, lane: place_in_row % self.lanes }
+        let cell_in_row = place_in_row >> self.packing;
+        Spot { cell: self.row(class, place) + cell_in_row, lane: place_in_row - (cell_in_row << self.packing) }
     }
 
     #[inline(always)]
     fn get(self, cells: &Cells<'_, u64>, class: usize, place: usize) -> usize {
         let Spot { cell, lane } = self.spot(class, place);
         let count = cells.get(cell) >> (lane * LANE_BITS);
-        (if self.lanes == 1 { count } else { count & ((1 << LANE_BITS) - 1) }) as usize
+        (if self.packing == 0 { count } else { count & ((1 << LANE_BITS) - 1) }) as usize
     }
 
     /// Checks that the counts at `place` equal `expected` for each class.
@@ -218,12 +226,17 @@ impl CountedClasses {
         if height > 0 {
             place = place * FAN + pass_over_lanes(&mut rank, cells.row(levels[0].row(class, place * FAN)));
         }
-        let word = pass_over(&mut rank, place * FAN, |word| exact_in_word(map, word, len).count_ones() as usize);
-        let mut holes = exact_in_word(map, word, len);
-        for _ in 0..rank {
-            holes &= holes - 1;
+        let mut word = place * FAN;
+        let mut bit = 0;
+        let mut is_last = |hole: usize| {
+            bit = hole;
+            rank = rank.wrapping_sub(1);
+            rank == usize::MAX
+        };
+        while !any_exact(map, word, 0, len, &mut is_last) {
+            word += 1;
         }
-        Hole { start: word * 64 + lowest(holes), len }
+        Hole { start: word * 64 + bit, len }
     }
 
     /// Checks that every count agrees with the map, and all on levels above the root are 0; otherwise returns a granule
