@@ -12,8 +12,8 @@
  * An invalid handle or block is refused, and nothing changes. Two errors are not detected: a handle whose memory was
  * freed, and a write past the end of a block.
  *
- * Every operation takes bounded time, whatever the number of blocks and holes. The exceptions: hw_walk, hw_holes_of and
- * hw_check take time in proportion to the heap, and hw_allocate_aligned passes over holes that are long enough but not
+ * Every operation takes bounded time, whatever the number of blocks and holes. The exceptions: hw_walk, hw_holes_of,
+ * hw_trim and hw_check take time in proportion to the heap, and hw_allocate_aligned passes over holes that are long enough but not
  * aligned.
  */
 #ifndef HEAPWRIGHT_H
@@ -39,7 +39,7 @@ typedef enum hw_status {
     HW_TOO_SHORT = 5,      /* the memory is too short for a heap: see hw_least_bytes and hw_metadata_bytes */
     HW_FULL = 6,           /* no hole fits the request, and the heap cannot grow enough */
     HW_BAD_ALIGNMENT = 7,  /* the alignment is not a power of two, or above 1 GiB (in shared heaps, 4096) */
-    HW_NOT_A_BLOCK = 8,    /* no used block starts at the address; for a word or a mutex: none lies there */
+    HW_NOT_A_BLOCK = 8,    /* no used block starts at the address; for a word: none lies there; for a mutex: none can */
     HW_ALREADY_FREE = 9,   /* the block is already free: the address lies in a hole */
     HW_WRONG_SIZE = 10,    /* the block is shorter than the size that was passed */
     HW_NO_STATISTICS = 11, /* the heap was made without statistics */
@@ -145,7 +145,8 @@ size_t hw_metadata_bytes(size_t bytes, unsigned policy, const hw_options *option
 size_t hw_least_bytes(unsigned policy, const hw_options *options);
 
 /* Creates a heap that takes memory from the system as it grows, and purges pages that lie in holes as a whole: it gives
- * their memory back to the system. Stores the heap in *heap, or null on failure. */
+ * their memory back to the system, as soon as there is more of it than hw_set_kept says. Stores the heap in *heap, or
+ * null on failure. */
 hw_status hw_create_growing(unsigned policy, const hw_options *options, hw_heap **heap);
 
 enum {
@@ -162,6 +163,14 @@ typedef struct hw_requests {
 
 /* Sets the rules for the requests of a fixed or growing heap from now on; blocks stay as they are. */
 hw_status hw_set_requests(hw_heap *heap, const hw_requests *requests);
+
+/* Sets how many bytes of pages that lie in holes a growing heap keeps in memory, for blocks to come: 32 MiB unless set.
+ * It keeps a quarter of the bytes in use if that is more. HW_BAD_OPTIONS for a fixed heap. */
+hw_status hw_set_kept(hw_heap *heap, size_t bytes);
+
+/* Purges every page of a growing heap that lies in a hole, and returns how many bytes that were; 0 for a fixed heap and
+ * an invalid handle. Later blocks lie where they would have lain without it. Takes time in proportion to the pages. */
+size_t hw_trim(hw_heap *heap);
 
 /* Destroys a heap with its blocks. The memory of a fixed heap belongs to the caller again. */
 hw_status hw_destroy(hw_heap *heap);
@@ -401,7 +410,8 @@ hw_status hw_shared_free_from(hw_shared *heap, uint64_t word, hw_shared_successo
                               uint64_t *offset);
 
 /* Convert an offset to an address in this process, and back. Null and 0 stand for each other, and are returned for
- * what does not lie in the segment. Neither checks whether a block starts there. No lock is taken. */
+ * what lies outside of the blocks, of a heap that has grown to its maximum. Neither checks whether a block starts there,
+ * or whether the heap has grown that far. No lock is taken. */
 void *hw_shared_pointer_of(const hw_shared *heap, uint64_t offset);
 uint64_t hw_shared_offset_of(const hw_shared *heap, const void *pointer);
 
@@ -409,7 +419,7 @@ uint64_t hw_shared_offset_of(const hw_shared *heap, const void *pointer);
 void *hw_shared_base(const hw_shared *heap);
 
 /* A mutex for data of your own, in a block of the heap. All zeros is a free mutex: set it to zeros when the block is
- * new. It is not reentrant. A thread that ends while it holds a mutex, in a process that lives on, keeps it. */
+ * new. What lies behind the heap's end is refused with HW_NOT_A_BLOCK; whether a block lies there is not checked. It is not reentrant. A thread that ends while it holds a mutex, in a process that lives on, keeps it. */
 typedef struct hw_shared_mutex {
     uint64_t word;
     uint64_t doubtful;
@@ -531,8 +541,9 @@ typedef struct hw_shared_reclaimed {
     uint64_t kept;   /* number of blocks kept because a root points at them */
 } hw_shared_reclaimed;
 
-/* Frees the blocks of processes that are not attached any more, except blocks that a root points at. Blocks that are
- * reachable only from other blocks are freed too: adopt them first. `reclaimed` may be null. */
+/* Frees the blocks of processes that are not attached any more, except blocks that a root points at. No process may free
+ * or adopt such a block meanwhile: it may have been reclaimed before, and be another one. Blocks that are reachable only
+ * from other blocks are freed too: adopt them first. `reclaimed` may be null. */
 hw_status hw_shared_reclaim(hw_shared *heap, unsigned whose, hw_shared_reclaimed *reclaimed);
 
 /* Reports to the library an offset that a block contains. */

@@ -48,6 +48,25 @@ pub(crate) unsafe fn set_requests(heap: Heap<'_>, rules: *const RequestRules) ->
     Ok(())
 }
 
+/// Sets how many bytes of pages in holes stay in memory.
+pub(crate) fn set_kept(heap: Heap<'_>, bytes: usize) -> Result<(), Status> {
+    match heap.kind {
+        Kind::Fixed(_) => Err(Status::BadOptions),
+        Kind::Growing(heap) => {
+            heap.set_keep(bytes);
+            Ok(())
+        }
+    }
+}
+
+/// Purges what lies in holes; returns how many bytes that were.
+pub(crate) fn trim(heap: Heap<'_>) -> usize {
+    match heap.kind {
+        Kind::Fixed(_) => 0,
+        Kind::Growing(heap) => heap.trim(),
+    }
+}
+
 /// Allocates a block; null where the rules give a request of 0 bytes none.
 pub(crate) fn allocate(heap: Heap<'_>, size: usize, align: usize) -> Result<*mut c_void, Status> {
     let layout = layout(size, align)?;

@@ -44,7 +44,7 @@ statuses! {
     TooShort = 5, "the memory is too short for a heap: see hw_least_bytes and hw_metadata_bytes";
     Full = 6, "no hole fits the request, and the heap cannot grow enough";
     BadAlignment = 7, "the alignment is not a power of two, or above 1 GiB (in shared heaps, 4096)";
-    NotABlock = 8, "no used block starts at the address; for a word or a mutex: none lies there";
+    NotABlock = 8, "no used block starts at the address; for a word: none lies there; for a mutex: none can";
     AlreadyFree = 9, "the block is already free: the address lies in a hole";
     WrongSize = 10, "the block is shorter than the size that was passed";
     NoStatistics = 11, "the heap was made without statistics";

@@ -183,6 +183,13 @@ pub enum Error {
     },
     /// A root's name is empty, too long, or contains a NUL byte.
     BadRootName,
+    /// A root points where no used block starts.
+    RootOfNoBlock {
+        /// The root's name.
+        name: String,
+        /// Where it points.
+        offset: u64,
+    },
     /// There is no room for another root.
     RootsFull {
         /// How many there is room for.
@@ -211,7 +218,7 @@ impl fmt::Display for Error {
             E::BadName { why } => write!(f, "this cannot be the name of a segment: {why}"),
             E::BadSettings { why } => write!(f, "the settings do not allow this: {why}"),
             E::Exists { place } => write!(f, "{place} exists already; open it, remove it or choose another name"),
-            E::NotFound { place } => write!(f, "there is no {place}; create it first"),
+            E::NotFound { place } => write!(f, "there is no {place}; check the name, or create it"),
             E::NoDirectory { place } => write!(f, "there is no directory for {place}; make it first"),
             E::NotOurs { place, owner } => {
                 write!(
@@ -324,6 +331,11 @@ impl fmt::Display for Error {
             E::BadRootName => {
                 write!(f, "a root's name has 1 to {} bytes of UTF-8, none of them NUL", crate::roots::LONGEST_NAME)
             }
+            E::RootOfNoBlock { name, offset } => write!(
+                f,
+                "the root {name:?} points at {offset:#x}, where no block starts; remove or replace that root: its block \
+                 was probably freed"
+            ),
             E::RootsFull { most: 0 } => write!(f, "the segment was made without room for roots; make one with some"),
             E::RootsFull { most } => write!(f, "all {most} roots are set; remove one, or make the segment with more"),
             E::RootDiffers { found: Some(offset) } => {

@@ -94,6 +94,7 @@ impl Section<'_> {
             return Ok(());
         }
         let capacity = if size <= had_capacity { had_capacity } else { size.max(2 * had_capacity).min(most) };
+        mapping.verify_length()?;
         // Memory first: whatever happens from here on, all that anybody touches is backed.
         mapping.back((had_size, had_capacity), (size, capacity))?;
         if capacity != had_capacity {

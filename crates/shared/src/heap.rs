@@ -3,7 +3,7 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::time::Duration;
 
 use heapwright_os::{Identity, Taken, fork_count, fork_counter};
@@ -65,6 +65,8 @@ pub struct SharedHeap {
     forks: AtomicU64,
     /// The present count; 0 in a child that has not counted yet.
     fork_counter: &'static AtomicU64,
+    /// How long the heap is at least, in bytes: heaps do not become shorter.
+    known_size: AtomicUsize,
     /// Used under the segment's lock only.
     view: UnsafeCell<View>,
     /// The slabs of this process.
@@ -90,6 +92,7 @@ impl SharedHeap {
             me: AtomicU64::new(me.word()),
             forks: AtomicU64::new(forks),
             fork_counter: fork_counter(),
+            known_size: AtomicUsize::new(0),
             view: UnsafeCell::new(view),
             lane,
         }
@@ -199,6 +202,24 @@ impl SharedHeap {
         let distance = self.distance_to(pointer.cast());
         let layout = &self.mapping.layout;
         (layout.data..layout.length()).contains(&distance).then(|| Offset::new(distance as u64)).flatten()
+    }
+
+    /// Returns whether `bytes` bytes at `start` lie before the heap's end, among the blocks: what lies there can be read
+    /// and written. Takes the lock where the heap has to have grown since it was last asked.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], [`Error::Corrupted`].
+    pub fn reaches_over<T>(&self, start: NonNull<T>, bytes: usize) -> Result<bool, Error> {
+        let Some(place) = self.distance_to(start.cast()).checked_sub(self.mapping.layout.data) else {
+            return Ok(false);
+        };
+        let Some(end) = place.checked_add(bytes).filter(|&end| end <= self.mapping.layout.plan.max_size) else {
+            return Ok(false);
+        };
+        if end > self.known_size.load(Relaxed) {
+            self.known_size.store(self.size()?, Relaxed);
+        }
+        Ok(end <= self.known_size.load(Relaxed))
     }
 
     #[inline]

@@ -80,6 +80,14 @@ impl Mapping {
         ranges.iter().try_for_each(back)
     }
 
+    /// Verifies that the file is as long as it was made: one that somebody cut would become as long again, without what
+    /// was in it.
+    pub(crate) fn verify_length(&self) -> Result<(), Error> {
+        let status = self.segment.file().status().map_err(|reason| Error::refused(&self.place, 0, reason))?;
+        let (expected, found) = (self.layout.length() as u64, status.length);
+        if found == expected { Ok(()) } else { Err(Error::WrongLength { place: self.place.clone(), expected, found }) }
+    }
+
     /// How many bytes the system holds for the segment.
     pub(crate) fn allocated(&self) -> Result<u64, Error> {
         let status = self.segment.file().status();

@@ -180,13 +180,9 @@ impl Section<'_> {
 
     /// Verifies that each root that is set points at a used block.
     pub(crate) fn check_roots(&mut self) -> Result<(), Error> {
-        let mut roots = self.mapping().roots().iter().filter_map(RootSlot::offset);
-        roots.try_for_each(|root| match self.block_at(root) {
+        list(self.mapping().roots()).into_iter().try_for_each(|Root { name, offset }| match self.block_at(offset) {
             Ok(_) => Ok(()),
-            Err(_) => Err(Error::Corrupted {
-                what: "a root points where no block starts; remove that root",
-                offset: root.get(),
-            }),
+            Err(_) => Err(Error::RootOfNoBlock { name, offset: offset.get() }),
         })
     }
 }

@@ -2,6 +2,9 @@
 
 mod common;
 
+use std::fs::File;
+use std::ptr::NonNull;
+
 use common::{Spot, growing, of};
 use heapwright_placement::{AnyEngine, Engine, Growth, PolicyKind, Rules};
 use heapwright_shared::{BlockState, Error, Offset, Settings, SharedHeap, SmallBlocks};
@@ -233,6 +236,38 @@ fn heaps_grow_for_what_can_be_met_only() {
         assert_eq!(heap.usable_size(high).unwrap(), 4 << 20);
         heap.check().unwrap();
     }
+}
+
+#[test]
+fn a_file_that_was_cut_does_not_grow() {
+    let spot = Spot::new("cut");
+    let heap = spot.create(&growing(PolicyKind::Good, 100_000, 1 << 22));
+    let file = File::options().write(true).open(spot.path()).unwrap();
+    let whole = file.metadata().unwrap().len();
+    file.set_len(whole - 1).unwrap();
+    let (place, found) = ((*spot).clone(), whole - 1);
+    assert_eq!(heap.grow(1_000_000), Err(Error::WrongLength { place, expected: whole, found }));
+    assert_eq!(file.metadata().unwrap().len(), found);
+    file.set_len(whole).unwrap();
+    heap.grow(1_000_000).unwrap();
+}
+
+#[test]
+fn what_lies_behind_the_end_is_not_reached() {
+    let spot = Spot::new("end");
+    let heap = spot.create(&growing(PolicyKind::Good, 1 << 16, 1 << 22));
+    let other = spot.open();
+    let first = heap.pointer(heap.allocate(16).unwrap());
+    // SAFETY: only the address is computed, within the mapping.
+    let at = |bytes: usize| unsafe { first.add(bytes) };
+    let size = heap.size().unwrap();
+    assert_eq!((heap.reaches_over(first, size), heap.reaches_over(at(1), size)), (Ok(true), Ok(false)));
+    assert_eq!(heap.reaches_over(at(size), 0), Ok(true));
+    assert_eq!(heap.reaches_over(at(1 << 20), 16), Ok(false));
+    other.grow(2 << 20).unwrap();
+    assert_eq!(heap.reaches_over(at(1 << 20), 16), Ok(true));
+    assert_eq!(heap.reaches_over(heap.base(), 16), Ok(false));
+    assert_eq!(heap.reaches_over(NonNull::<u64>::dangling(), usize::MAX), Ok(false));
 }
 
 #[test]

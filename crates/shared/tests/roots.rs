@@ -100,7 +100,8 @@ fn a_check_finds_roots_whose_blocks_were_freed() {
         heap.check().unwrap();
         heap.deallocate(block).unwrap();
         let refused = heap.check().unwrap_err();
-        assert!(matches!(refused, Error::Corrupted { offset, .. } if offset == block.get()), "{refused}");
+        assert_eq!(refused, Error::RootOfNoBlock { name: "orders".into(), offset: block.get() });
+        assert!(refused.to_string().starts_with("the root \"orders\" points at 0x"), "{refused}");
         heap.replace_root("orders", Some(block), None).unwrap();
         heap.check().unwrap();
     }

@@ -43,6 +43,12 @@ export! {
     hw_set_requests(heap: *mut Handle, requests: *const RequestRules) -> Status {
         status(with_heap(heap, |heap| operate::set_requests(heap, requests)))
     }
+    hw_set_kept(heap: *mut Handle, bytes: usize) -> Status {
+        status(with_heap(heap, |heap| operate::set_kept(heap, bytes)))
+    }
+    hw_trim(heap: *mut Handle) -> usize {
+        with_heap(heap, |heap| Ok(operate::trim(heap))).unwrap_or(0)
+    }
     hw_destroy(heap: *mut Handle) -> Status { status(destroy(heap)) }
 
     hw_allocate(heap: *mut Handle, size: usize) -> *mut c_void {

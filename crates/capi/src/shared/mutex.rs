@@ -7,18 +7,17 @@ use heapwright_shared::{RawMutex, SharedHeap};
 use super::failure::Failure;
 use crate::types::Status;
 
-/// The mutex at an address, which must lie in the segment.
+/// The mutex at an address, which must lie among the blocks. Whether one of them is there is not looked at.
 ///
 /// # Safety
-/// If the address lies in the heap's segment, a mutex lies there, in a block that stays while the result is used.
+/// If the address lies among the heap's blocks, a mutex lies there, in a block that stays while the result is used.
 unsafe fn mutex_at(heap: &SharedHeap, address: *mut RawMutex) -> Result<&RawMutex, Failure> {
     let address = NonNull::new(address).ok_or(Status::NullPointer)?;
-    let last = address.cast::<u8>().map_addr(|start| start.saturating_add(size_of::<RawMutex>() - 1));
-    if !address.is_aligned() || heap.offset_of(address).is_none() || heap.offset_of(last).is_none() {
+    if !address.is_aligned() || !heap.reaches_over(address, size_of::<RawMutex>())? {
         return Err(Status::NotABlock.into());
     }
-    // SAFETY: it is aligned and lies in the segment, hence is a mutex that stays, as this function requires. Its words
-    // are atomic.
+    // SAFETY: it is aligned and lies among the blocks, hence is a mutex that stays, as this function requires. Its
+    // words are atomic.
     Ok(unsafe { address.as_ref() })
 }
 

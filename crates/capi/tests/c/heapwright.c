@@ -363,6 +363,32 @@ static void rules_of_growth(unsigned policy) {
     CHECK(hw_create_in(memory, sizeof memory, policy, &options, &heap) == HW_OK && hw_destroy(heap) == HW_OK);
 }
 
+/* What lies in holes of a growing heap is purged when it is more than is kept, and when that is asked for. */
+static void keep_and_trim(unsigned policy) {
+    static void *blocks[2000];
+    static char memory[4096];
+    const size_t count = sizeof blocks / sizeof *blocks, page = 4096;
+    hw_heap *heap = NULL;
+    CHECK(hw_create_growing(policy, NULL, &heap) == HW_OK);
+    for (int round = 0; round < 2; ++round) {
+        for (size_t i = 0; i < count; ++i) {
+            blocks[i] = hw_allocate(heap, page);
+            CHECK(blocks[i] != NULL);
+            memset(blocks[i], 1, page);
+        }
+        for (size_t i = 0; i < count; ++i) CHECK(hw_free(heap, blocks[i]) == HW_OK);
+        size_t purged = hw_trim(heap);
+        /* First nothing was purged before; then everything was but a little. */
+        CHECK(round == 0 ? purged > (count - 100) * page : purged < count * page / 2);
+        CHECK(hw_trim(heap) == 0 && hw_check(heap, NULL) == HW_OK);
+        CHECK(hw_set_kept(heap, 0) == HW_OK);
+    }
+    CHECK(hw_destroy(heap) == HW_OK);
+    CHECK(hw_create_in(memory, sizeof memory, policy, NULL, &heap) == HW_OK);
+    CHECK(hw_trim(heap) == 0 && hw_set_kept(heap, 0) == HW_BAD_OPTIONS && hw_destroy(heap) == HW_OK);
+    CHECK(hw_trim(NULL) == 0 && hw_set_kept(NULL, 0) == HW_NULL_POINTER);
+}
+
 /* The rules for requests, in a heap without blocks. */
 static void rules_of_requests(hw_heap *heap) {
     hw_requests requests;
@@ -425,6 +451,7 @@ int main(void) {
     refuse_null_results();
     name_everything();
     small_heap();
+    for (unsigned policy = HW_FIRST; policy <= HW_GOOD; ++policy) keep_and_trim(policy);
     for (unsigned policy = HW_FIRST; policy <= HW_GOOD; ++policy) short_regions(policy);
     for (unsigned policy = HW_FIRST; policy <= HW_GOOD; ++policy) least_and_most(policy);
     for (unsigned policy = HW_FIRST; policy <= HW_GOOD; ++policy) {

@@ -57,7 +57,7 @@ static void failures_are_thrown_with_their_text() {
         shared_heap::open("there-is-no-such-heap");
         CHECK(false);
     } catch (const heapwright::error &error) {
-        CHECK(error.status() == HW_NOT_FOUND && strstr(error.what(), "create it first") != nullptr);
+        CHECK(error.status() == HW_NOT_FOUND && strstr(error.what(), "or create it") != nullptr);
     }
     hw_shared_settings settings = settings_of(HW_FIRST);
     shared_heap heap = shared_heap::create(name, settings);

@@ -291,6 +291,17 @@ static void mutexes_survive_their_holders(void) {
     char *end = (char *)hw_shared_base(heap) + hw_shared_overhead(heap) + hw_shared_max_size(heap);
     CHECK(hw_shared_lock(heap, (hw_shared_mutex *)(end - 8)) == HW_NOT_A_BLOCK);
     removed(heap);
+    hw_shared_settings growing;
+    memset(&growing, 0, sizeof growing);
+    growing.size = 1 << 16;
+    growing.max_size = 1 << 24;
+    CHECK(hw_shared_create(name, &growing, &heap) == HW_OK);
+    hw_shared_mutex *behind = (hw_shared_mutex *)hw_shared_pointer_of(heap, hw_shared_overhead(heap) + (1 << 20));
+    CHECK(behind != NULL && hw_shared_lock(heap, behind) == HW_NOT_A_BLOCK);
+    CHECK(hw_shared_unlock(heap, behind) == HW_NOT_A_BLOCK);
+    CHECK(hw_shared_grow(heap, 2 << 20) == HW_OK);
+    CHECK(hw_shared_lock(heap, behind) == HW_OK && hw_shared_unlock(heap, behind) == HW_OK);
+    removed(heap);
 }
 
 static void *come_and_go(void *argument) {

@@ -120,7 +120,7 @@ static void refuse_bad_names(void) {
     CHECK(hw_shared_create(name, NULL, NULL) == HW_NULL_POINTER);
     CHECK(hw_shared_open(name, NULL, NULL) == HW_NULL_POINTER);
     CHECK(hw_shared_open_or_create(name, NULL, NULL) == HW_NULL_POINTER);
-    CHECK(hw_shared_open(name, NULL, &heap) == HW_NOT_FOUND && SAYS(name) && SAYS("create it first"));
+    CHECK(hw_shared_open(name, NULL, &heap) == HW_NOT_FOUND && SAYS(name) && SAYS("or create it"));
     CHECK(hw_shared_unlink(name) == HW_NOT_FOUND);
     CHECK(hw_shared_create("/no/such/directory", NULL, &heap) == HW_NOT_FOUND && SAYS("no directory"));
     CHECK(hw_shared_open_or_create("/no/such/directory", NULL, &heap) == HW_NOT_FOUND && SAYS("no directory"));
