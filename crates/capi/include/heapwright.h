@@ -13,8 +13,8 @@
  * freed, and a write past the end of a block.
  *
  * Every operation takes bounded time, whatever the number of blocks and holes. The exceptions: hw_walk, hw_holes_of,
- * hw_trim and hw_check take time in proportion to the heap, and hw_allocate_aligned passes over holes that are long enough but not
- * aligned.
+ * hw_trim and hw_check take time in proportion to the heap, and hw_allocate_aligned passes over holes that are long
+ * enough but not aligned.
  */
 #ifndef HEAPWRIGHT_H
 #define HEAPWRIGHT_H

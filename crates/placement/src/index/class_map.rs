@@ -59,7 +59,13 @@ pub(crate) struct ClassMap {
 ///
 /// Few holes have a start at that distance behind them that is not the next one: they are looked at one by one.
 #[inline(always)]
-pub(crate) fn any_exact(map: &BlockMap<'_>, word: usize, but: u64, len: usize, mut found: impl FnMut(usize) -> bool) -> bool {
+pub(crate) fn any_exact(
+    map: &BlockMap<'_>,
+    word: usize,
+    but: u64,
+    len: usize,
+    mut found: impl FnMut(usize) -> bool,
+) -> bool {
     let (starts, behind) = (map.starts(word), map.starts(word + 1));
     let ends = starts >> (len - 1) >> 1 | behind << (64 - len);
     let mut holes = map.holes(word) & ends & !but;
