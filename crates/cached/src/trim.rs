@@ -1,46 +1,63 @@
 //! Trimming: purging what is in memory but not used.
 
-use heapwright_os::{page_size, resident_unless_filtered, split_all_huge_pages};
+use heapwright_os::{PageRange, resident_unless_filtered, split_all_huge_pages};
 
 use crate::lifecycle::{abandon, adopted, heap_to_allocate_in};
 use crate::pages::page_returns;
 use crate::{harden, long};
 use heapwright_slabs::arena::ARENA;
+use heapwright_slabs::classes::PAGE;
 use heapwright_slabs::heap::{Heap, Pages};
 use heapwright_slabs::mode;
 
 /// Flushes the calling thread's heap, reclaims for all other heaps, and purges the idle pages of slabs and the holes of
 /// the page heap. The lists of other running threads stay. Returns the number of bytes of the heap that are not in
-/// memory any more; where that must not be asked, the bytes that were purged.
+/// memory any more; where the system must not be asked what is, the bytes that were purged.
+///
+/// Time: in proportion to what is purged. What is in no memory because it was purged before takes none.
 pub fn trim() -> usize {
-    // Measured rather than counted: purged pages may not have been in memory, and flushing may purge.
-    let (before, purged_before) = (pages_in_memory(), pages_purged());
-    if mode::is_hardened() {
+    let purged_before = pages_purged();
+    let returned = if mode::is_hardened() {
         adopted();
-        harden::trim();
+        harden::trim()
     } else {
         // Blocks in an inbox whose slab has moved to another heap are sent there in the first round, and reclaimed in
         // the second.
         trim_heaps();
         trim_heaps();
-        if let Some(mut arena) = ARENA.lock() {
-            arena.trim();
-        }
+        0
+    };
+    let purged = pages_purged().saturating_sub(purged_before);
+    let trimmed = trim_pages();
+    if !mode::is_hardened() {
         split_all_huge_pages();
     }
-    match (before, pages_in_memory()) {
-        (Some(before), Some(after)) => before.saturating_sub(after),
-        _ => pages_purged().saturating_sub(purged_before),
-    }
+    returned + purged + trimmed
 }
 
-/// Returns the bytes of the page heap that are in memory; `None` where the system does not report it, or must not be
-/// asked.
+/// Purges all holes of the page heap, and unmaps what lies behind the last block. Returns how many bytes of them were in
+/// memory: long blocks may have pages that were never used.
 #[cold]
 #[inline(never)]
-fn pages_in_memory() -> Option<usize> {
-    let (start, length) = ARENA.lock().map(|arena| (arena.pages.base(), arena.pages.heap_size()))?;
-    resident_unless_filtered(start, length.next_multiple_of(page_size()))
+fn trim_pages() -> usize {
+    /// The bytes for which the arena's lock is held at once: other threads wait for it.
+    const PORTION: usize = 64 << 20;
+    let mut left = ARENA.lock().map_or(0, |arena| arena.pages.pending());
+    let mut trimmed = 0;
+    while left != 0
+        && let Some(mut arena) = ARENA.lock()
+    {
+        trimmed += arena.pages.trim_weighed(PORTION, in_memory);
+        left = left.saturating_sub(PORTION);
+    }
+    if let Some(mut arena) = ARENA.lock() {
+        arena.pages.retract(PAGE);
+    }
+    trimmed
+}
+
+fn in_memory(range: &PageRange) -> usize {
+    resident_unless_filtered(range.start, range.length).unwrap_or(range.length)
 }
 
 /// Returns the bytes of the page heap that were purged so far, whether or not they were in memory.

@@ -27,6 +27,7 @@ mod region;
 mod release;
 mod resize;
 mod settings;
+mod summary;
 
 pub use dirty::PageReturns;
 use dirty::{DirtyPages, Sweep};

@@ -3,7 +3,7 @@
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicIsize, AtomicPtr, Ordering};
 
-use heapwright_os::{ForkPass, Lock, Refused, Reservation, round_to_pages};
+use heapwright_os::{ForkPass, Lock, Refused, Reservation, page_size, round_to_pages};
 
 use super::draw::{CHOICES, Draw};
 use super::record::{Past, give_run, take_run};
@@ -111,13 +111,11 @@ pub(super) fn put(class: usize, blocks: &[*mut u8]) {
     }
 }
 
-/// Purges idle pages and frees slabs that are not in use, and unmaps what lies behind the last.
-pub(super) fn trim() {
-    shelves().iter().for_each(|shelf| shelf.lock().trim());
+/// Purges idle pages, and frees slabs that are not in use; returns how many bytes were purged.
+pub(super) fn trim() -> usize {
+    let returned = shelves().iter().map(|shelf| shelf.lock().trim()).sum::<usize>();
     core::iter::from_fn(|| stock::take(&mut Draw::Lowest)).for_each(remove);
-    if let Some(mut arena) = ARENA.lock() {
-        arena.trim();
-    }
+    returned * page_size()
 }
 
 /// Takes all locks for a fork.
@@ -266,9 +264,9 @@ impl Shelf {
 
     /// Takes slabs of which no block is in use off the shelf, and purges the idle pages of the others.
     #[cold]
-    fn trim(&mut self) {
+    fn trim(&mut self) -> usize {
         let mut next = self.listed.first();
-        let before = self.idle;
+        let (before, mut returned) = (self.idle, 0);
         while let Some(number) = next {
             let slab = self.own.slab(number);
             next = slab.node.next();
@@ -276,11 +274,12 @@ impl Shelf {
                 remove(self.unlist(number));
             } else if let Some(start) = NonNull::new(ARENA.start_of(number)) {
                 // SAFETY: the slab begins there.
-                unsafe { slab.return_idle(start) };
+                returned += unsafe { slab.return_idle(start) };
             }
         }
         self.idle = 0;
         self.count_idle(before);
+        returned
     }
 
     /// Puts a slab of which no block is in use into the stock, or frees it.

@@ -182,20 +182,22 @@ impl Slab {
         }
     }
 
-    /// Gives the pages back that are in memory for nothing.
+    /// Gives the pages back that are in memory for nothing; returns how many.
     ///
     /// # Safety
     /// The slab begins at `start`.
-    pub(super) unsafe fn return_idle(&mut self, start: NonNull<u8>) {
-        let mut page = 0;
+    pub(super) unsafe fn return_idle(&mut self, start: NonNull<u8>) -> usize {
+        let (mut page, mut returned) = (0, 0);
         while page < self.pages() {
             let run = (page..self.pages()).take_while(|&page| self.is_idle(page)).count();
             // SAFETY: no block that is out overlaps these pages.
             if run != 0 && unsafe { purge(start.add(page * page_size()), run * page_size()) }.is_ok() {
                 (page..page + run).for_each(|page| self.close(page));
+                returned += run;
             }
             page += run.max(1);
         }
+        returned
     }
 
     /// Makes the blocks that start in a closed page free.

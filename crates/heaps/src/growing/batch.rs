@@ -13,17 +13,19 @@ pub(super) struct Batch {
     pub(super) runs: u64,
     /// The bytes that were purged.
     pub(super) purged: usize,
+    /// What was purged, as weighed before.
+    pub(super) weighed: usize,
+    weigh: fn(&PageRange) -> usize,
 }
 
 impl Batch {
     const MOST: usize = 32;
 
-    pub(super) const EMPTY: Batch = Batch {
-        ranges: [PageRange { start: NonNull::dangling(), length: 0 }; Batch::MOST],
-        count: 0,
-        runs: 0,
-        purged: 0,
-    };
+    /// An empty batch, whose ranges are weighed before they are purged.
+    pub(super) fn weighed_by(weigh: fn(&PageRange) -> usize) -> Batch {
+        let ranges = [PageRange { start: NonNull::dangling(), length: 0 }; Batch::MOST];
+        Batch { ranges, count: 0, runs: 0, purged: 0, weighed: 0, weigh }
+    }
 
     /// Adds a range; purges what is there if it is full then, or no larger batch is of use.
     ///
@@ -44,9 +46,16 @@ impl Batch {
     /// # Safety
     /// They are private anonymous memory, whole pages, whose contents are not needed.
     pub(super) unsafe fn purge(&mut self) {
+        let mut weights = [0; Batch::MOST];
         let ranges = &self.ranges[..self.count];
+        weights.iter_mut().zip(ranges).for_each(|(weight, range)| *weight = (self.weigh)(range));
         // SAFETY: as this function requires.
-        unsafe { purge_all(ranges, |index| self.purged += ranges[index].length) };
+        unsafe {
+            purge_all(ranges, |index| {
+                self.purged += ranges[index].length;
+                self.weighed += weights[index];
+            });
+        }
         self.count = 0;
     }
 }

@@ -1,13 +1,16 @@
 //! The OS pages inside holes that may still be resident.
 //!
 //! A page is marked when a free makes it lie wholly within a hole. The mark stays when the page is used again, so that
-//! churn in one place is not counted repeatedly. The sweep that takes the marks asks the engine what lies there now.
+//! churn in one place is not counted repeatedly. The sweep that takes the marks asks the engine what lies there now. It
+//! finds them by a summary of the table, in time that does not grow with the heap's length.
 
 use core::ops::Range;
 use core::slice;
 
 use heapwright_os::{Refused, Reservation, page_size, round_to_pages};
 use heapwright_placement::Freed;
+
+use super::summary::Summary;
 
 /// How much a heap has purged so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,10 +41,8 @@ impl Sweep {
 /// A set of page numbers.
 pub(super) struct DirtyPages {
     bits: Reservation,
-    /// No page below this one is marked.
-    start: usize,
-    /// No page at or above this one is marked.
-    end: usize,
+    /// The words of the table that may have marks.
+    summary: Summary,
     marked: usize,
     /// Of the length of a page: frees do not divide by it.
     log2_page: u32,
@@ -56,7 +57,7 @@ impl DirtyPages {
 
     /// Creates an empty set with a table of that length.
     pub(super) fn new(bits: Reservation) -> DirtyPages {
-        DirtyPages { bits, start: 0, end: 0, marked: 0, log2_page: page_size().trailing_zeros() }
+        DirtyPages { bits, summary: Summary::EMPTY, marked: 0, log2_page: page_size().trailing_zeros() }
     }
 
     /// Makes room for the pages of the first `end` bytes of the region; no others are marked.
@@ -107,10 +108,9 @@ impl DirtyPages {
             if added != 0 {
                 *bits |= added;
                 self.marked += added.count_ones() as usize;
+                self.summary.insert(word);
             }
         }
-        self.start = self.start.min(pages.start);
-        self.end = self.end.max(pages.end);
         self.marked != before
     }
 
@@ -125,45 +125,64 @@ impl DirtyPages {
 
     /// Removes and returns the highest run of marked pages in `within`, or the last `most` pages (not 0) of it.
     pub(super) fn take_run(&mut self, within: Range<usize>, most: usize) -> Option<Range<usize>> {
-        let (from, to) = (within.start.max(self.start), within.end.min(self.end));
-        let end = self.last(from..to, |bits| bits)? + 1;
-        let start = self.last(from..end, |bits| !bits).map_or(from, |page| page + 1).max(end.saturating_sub(most));
+        let end = self.last_marked(within.start..within.end.min(self.covered() * 64))? + 1;
+        let from = within.start.max(end.saturating_sub(most));
+        let start = self.last_unmarked(from..end).map_or(from, |page| page + 1);
         for word in start / 64..end.div_ceil(64) {
             let mask = mask_of(word, &(start..end));
             self.words()[word] &= !mask;
         }
         self.marked -= end - start;
-        if to == self.end {
-            self.end = start;
-        }
-        if self.marked == 0 {
-            (self.start, self.end) = (usize::MAX, 0);
-        }
         Some(start..end)
     }
 
     /// Removes the marks of the pages from `from` on.
     pub(super) fn forget_from(&mut self, from: usize) {
         while self.take_run(from..usize::MAX, usize::MAX).is_some() {}
-        self.end = self.end.min(from);
     }
 
-    /// Returns the highest of these pages, which are covered, whose bit is set in `view` of its word.
-    fn last(&mut self, pages: Range<usize>, view: fn(u64) -> u64) -> Option<usize> {
-        if pages.is_empty() {
+    /// Returns the highest marked page of these, which are covered.
+    fn last_marked(&mut self, pages: Range<usize>) -> Option<usize> {
+        if self.marked == 0 || pages.is_empty() {
             return None;
         }
-        (pages.start / 64..pages.end.div_ceil(64)).rev().find_map(|word| {
-            let found = view(self.words()[word]) & mask_of(word, &pages);
-            (found != 0).then(|| word * 64 + 63 - found.leading_zeros() as usize)
-        })
+        let words = pages.start / 64..pages.end.div_ceil(64);
+        let mut end = words.end;
+        while let Some(group) = self.summary.last(words.start..end) {
+            let looked_at = group.start.max(words.start)..group.end.min(words.end);
+            if let Some(page) = last_in(self.words(), looked_at, |word, bits| bits & mask_of(word, &pages)) {
+                return Some(page);
+            }
+            let whole = group.start..group.end.min(self.covered());
+            if self.words()[whole].iter().all(|&bits| bits == 0) {
+                self.summary.remove(group.start);
+            }
+            end = group.start;
+        }
+        None
+    }
+
+    /// Returns the highest page of these, which are covered and not none, that is not marked.
+    fn last_unmarked(&mut self, pages: Range<usize>) -> Option<usize> {
+        let words = pages.start / 64..pages.end.div_ceil(64);
+        last_in(self.words(), words, |word, bits| !bits & mask_of(word, &pages))
+    }
+
+    /// Returns the number of words for pages that are covered.
+    fn covered(&self) -> usize {
+        self.bits.extent() / 8
     }
 
     fn words(&mut self) -> &mut [u64] {
         // SAFETY: the covered part is page-aligned, readable and writable, zero where untouched, and accessed only
         // through `self`, which is borrowed exclusively.
-        unsafe { slice::from_raw_parts_mut(self.bits.base().cast().as_ptr(), self.bits.extent() / 8) }
+        unsafe { slice::from_raw_parts_mut(self.bits.base().cast().as_ptr(), self.covered()) }
     }
+}
+
+/// Returns the page of the highest bit of the `view` of these words.
+fn last_in(words: &[u64], within: Range<usize>, view: impl Fn(usize, u64) -> u64) -> Option<usize> {
+    within.rev().find_map(|word| view(word, words[word]).checked_ilog2().map(|bit| word * 64 + bit as usize))
 }
 
 /// Returns the bits of `word` that stand for pages of `pages`.
