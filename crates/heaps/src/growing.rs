@@ -95,6 +95,8 @@ pub struct GrowingHeap<P: Policy = Chosen> {
     slack: usize,
     keep: usize,
     keep_part: usize,
+    /// See [`GrowingHeap::is_tight`].
+    is_tight: bool,
     sweep: Sweep,
     /// As far as the engine may place short blocks, see [`Reach::short`].
     short: usize,
@@ -234,6 +236,7 @@ impl<P: Policy> GrowingHeap<P> {
             slack,
             keep,
             keep_part,
+            is_tight: false,
             sweep,
             short,
             design,

@@ -159,6 +159,32 @@ fn memory_that_was_freed_serves_other_lengths_where_there_is_no_more() {
     }
 }
 
+/// Blocks of all lengths in turns: where no slab of a class can be had any more, those of other classes serve it. What
+/// is left when the first request fails is little.
+#[test]
+fn a_limit_is_reached_before_a_block_of_any_length_is_refused() {
+    let program = compile("many_lengths.c", &["-pthread"]);
+    for (limit, threads, least_part) in [
+        ("-d 6000", "1", 85),
+        ("-d 30000", "1", 90),
+        ("-v 8000", "1", 70),
+        ("-d 20000", "4", 75),
+        ("-d 60000", "16", 80),
+    ] {
+        let script = format!("ulimit -s 256 && ulimit {limit} && exec \"$0\" {threads}");
+        let requested = |variables: &[(&str, &str)]| {
+            let output = run("/bin/sh".as_ref(), &["-c", &script, program.to_str().unwrap()], variables);
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            said.trim().parse::<usize>().unwrap_or_else(|_| panic!("{limit}: {said}{}", complaints(&output)))
+        };
+        let (here, of_the_c_library) = (requested(&[]), requested(&[("LD_PRELOAD", "")]));
+        assert!(
+            here * 100 >= of_the_c_library * least_part,
+            "{limit}, {threads} threads: {here} KiB, {of_the_c_library} without the library"
+        );
+    }
+}
+
 /// The tables of slabs grow while the pages keep all addresses that the limit allows: a block at their end is in use.
 #[test]
 fn long_blocks_that_were_freed_serve_short_ones_under_every_level() {

@@ -221,11 +221,7 @@ impl Arena {
         if (number as usize) < self.grain_map_room.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let mut arena = self.lock().ok_or(Refused)?;
-        let slabs = (number as usize + 1).max(arena.pages.heap_size() / SLAB);
-        let covered = arena.tables.cover_grain_maps(slabs)?;
-        self.grain_map_room.store(covered, Ordering::Relaxed);
-        Ok(())
+        self.lock().ok_or(Refused)?.cover_grain_map(number)
     }
 
     /// Records that `bytes` of slabs have been purged.
@@ -425,7 +421,19 @@ impl ArenaState {
         let stretch = self.stretches.observe_slab(start, used, (self.pages.base(), self.end()));
         ARENA.slabs_placed.fetch_add(1, Ordering::Relaxed);
         let number = ARENA.number_of(start.addr().get())?;
+        if self.pages.is_tight() {
+            // Once all memory is refused, the blocks of slabs that dissolve are what is left.
+            let _ = self.cover_grain_map(number);
+        }
         Some((number, self.pages.was_kept(start, SLAB), stretch))
+    }
+
+    /// Makes room for the map of a slab.
+    fn cover_grain_map(&mut self, number: u32) -> Result<(), Refused> {
+        let slabs = (number as usize + 1).max(self.pages.heap_size() / SLAB);
+        let covered = self.tables.cover_grain_maps(slabs)?;
+        ARENA.grain_map_room.store(covered, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Places a slab or a long block.

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-const WORDS: usize = 64;
+const WORDS: usize = 16;
 const BITS: usize = WORDS * 64;
 
 /// A set that contains at least the numbers that were inserted. A bit stands for a group of neighbours; there are
@@ -76,7 +76,7 @@ mod tests {
     /// Finds every number that a set has, highest first, and no group twice, however long groups have become.
     #[test]
     fn what_was_inserted_is_found() {
-        for most in [10, 4096, 4097, 100_000, 1 << 22, usize::MAX >> 1] {
+        for most in [10, BITS, BITS + 1, 100_000, 1 << 22, usize::MAX >> 1] {
             let (mut summary, mut numbers) = (Summary::EMPTY, BTreeSet::new());
             let mut number = 1_usize;
             for step in 0..300 {

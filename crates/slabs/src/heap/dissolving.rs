@@ -142,11 +142,18 @@ impl Slabs {
                 }
             }
         }
-        while let Some((number, other)) = SOLUBLE.rev().find_map(|class| Some((self.lists[class].first()?, class))) {
-            self.dissolve(number, other)?;
-            let taken = self.take_of(number, class, links, 1);
-            if taken.is_some() {
-                return taken;
+        for other in SOLUBLE.rev() {
+            let mut next = self.lists[other].first();
+            while let Some(number) = next {
+                next = self.own.slab(number).node.next();
+                // There may be no memory for the maps of the last slabs.
+                if self.dissolve(number, other).is_none() {
+                    continue;
+                }
+                let taken = self.take_of(number, class, links, 1);
+                if taken.is_some() {
+                    return taken;
+                }
             }
         }
         None
