@@ -419,7 +419,8 @@ uint64_t hw_shared_offset_of(const hw_shared *heap, const void *pointer);
 void *hw_shared_base(const hw_shared *heap);
 
 /* A mutex for data of your own, in a block of the heap. All zeros is a free mutex: set it to zeros when the block is
- * new. What lies behind the heap's end is refused with HW_NOT_A_BLOCK; whether a block lies there is not checked. It is not reentrant. A thread that ends while it holds a mutex, in a process that lives on, keeps it. */
+ * new. What lies behind the heap's end is refused with HW_NOT_A_BLOCK; whether a block lies there is not checked. It is
+ * not reentrant. A thread that ends while it holds a mutex, in a process that lives on, keeps it. */
 typedef struct hw_shared_mutex {
     uint64_t word;
     uint64_t doubtful;

@@ -196,3 +196,60 @@ fn mask_of(word: usize, pages: &Range<usize>) -> u64 {
 fn round_up(value: usize, page: usize) -> usize {
     (value + page - 1) & !(page - 1)
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Marks and takes runs in any order, in a table long enough that a bit of the summary stands for many words, and
+    /// compares with a plain set.
+    #[test]
+    fn the_highest_run_is_taken_as_from_a_plain_set() {
+        let bytes = 1 << 40;
+        let mut dirty = DirtyPages::new(Reservation::claim_table(DirtyPages::length(bytes).unwrap()).unwrap());
+        dirty.cover(bytes).unwrap();
+        let mut seed = 1;
+        let mut numbers = heapwright_placement::Generator(&mut seed);
+        let (pages, mut plain) = (bytes / page_size(), BTreeSet::new());
+        for step in 0..30_000 {
+            // Near the beginning at first: the summary becomes coarser later.
+            let reach = if step < 10_000 { 1 << 12 } else { pages };
+            let most = 1 + numbers.below(300);
+            match numbers.below(4) {
+                0 | 1 => {
+                    let start = numbers.below(reach - most);
+                    let added = (start..start + most).filter(|&page| plain.insert(page)).count();
+                    assert_eq!(dirty.mark_pages(start..start + most), added != 0);
+                }
+                2 => {
+                    let from = if numbers.below(2) == 0 { 0 } else { numbers.below(reach) };
+                    let to = if numbers.below(2) == 0 { usize::MAX } else { from + numbers.below(reach) };
+                    let last = plain.range(from..to).next_back().copied();
+                    let run = last.map(|last| {
+                        let first = (from..=last).rev().take(most).take_while(|page| plain.contains(page)).last();
+                        first.unwrap_or(last)..last + 1
+                    });
+                    assert_eq!(dirty.take_run(from..to, most), run, "{from}..{to}, at most {most}");
+                    run.into_iter().flatten().for_each(|page| assert!(plain.remove(&page)));
+                }
+                _ if step % 500 == 0 => {
+                    let from = numbers.below(reach);
+                    dirty.forget_from(from);
+                    plain.split_off(&from);
+                }
+                _ => {
+                    let start = numbers.below(reach - most);
+                    assert_eq!(
+                        dirty.has_all(start..start + most),
+                        (start..start + most).all(|page| plain.contains(&page))
+                    );
+                }
+            }
+            assert_eq!(dirty.bytes(), plain.len() * page_size());
+        }
+    }
+}
