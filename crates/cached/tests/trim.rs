@@ -20,6 +20,22 @@ fn what_trimming_says_is_what_the_process_has_less() {
     }
     assert!(largest > 256 << 10, "{largest}");
     trims_nothing_untouched();
+    trims_the_marks_of_long_blocks();
+}
+
+/// Each of many long blocks has a page of the side table that says where it begins.
+fn trims_the_marks_of_long_blocks() {
+    const COUNT: usize = 3000;
+    cached::trim();
+    let before = common::resident();
+    let blocks: Vec<_> = (0..COUNT).map(|_| cached::allocate(1_100_000).unwrap()).collect();
+    let marks = common::resident() - before;
+    assert!(marks > COUNT * 3 << 10, "{marks} bytes");
+    // SAFETY: the blocks are not used.
+    blocks.into_iter().for_each(|block| unsafe { cached::free(block).unwrap() });
+    cached::trim();
+    let kept = common::resident().saturating_sub(before);
+    assert!(kept < marks / 4, "{kept} bytes stay of {marks}");
 }
 
 /// What was never touched cannot be given back.

@@ -34,6 +34,7 @@ use dirty::{DirtyPages, Sweep};
 pub use global::GlobalHeap;
 use metadata::{Design, Metadata};
 use region::Region;
+pub use release::PurgedBeside;
 pub use settings::{Backing, CreateError, Room, Settings};
 
 /// The shortest region that is acceptable when address space is scarce.
@@ -97,6 +98,8 @@ pub struct GrowingHeap<P: Policy = Chosen> {
     keep_part: usize,
     /// See [`GrowingHeap::is_tight`].
     is_tight: bool,
+    /// See [`GrowingHeap::purge_beside`].
+    beside: PurgedBeside,
     sweep: Sweep,
     /// As far as the engine may place short blocks, see [`Reach::short`].
     short: usize,
@@ -237,6 +240,7 @@ impl<P: Policy> GrowingHeap<P> {
             keep,
             keep_part,
             is_tight: false,
+            beside: |_, _| None,
             sweep,
             short,
             design,

@@ -25,7 +25,9 @@ pub use fixed::{COMPACT, FixedHeap, ReallocateError, Regions};
 pub use fixed::{ClaimError, LockedHeap, StaticHeap};
 
 #[cfg(feature = "os")]
-pub use growing::{Backing, CreateError, GlobalHeap, GrowingHeap, OutOfMemory, PageReturns, Room, Settings};
+pub use growing::{
+    Backing, CreateError, GlobalHeap, GrowingHeap, OutOfMemory, PageReturns, PurgedBeside, Room, Settings,
+};
 #[cfg(feature = "os")]
 pub use mapped::{Mapped, MappedHeap, Mapping, MappingTotals, Mappings};
 pub use placement::Placement;

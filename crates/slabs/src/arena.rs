@@ -378,11 +378,13 @@ impl ArenaState {
             ..Settings::default()
         };
         let room = |capacity: usize| Tables::room(capacity / SLAB);
-        let (pages, before, after) =
+        let (mut pages, before, after) =
             GrowingHeap::<FirstFit>::with_tables((), &settings, room).map_err(|error| match error {
                 CreateError::Refused | CreateError::Rules(_) | CreateError::Align => Refused,
             })?;
         let tables = Tables::of(pages.capacity() / SLAB, before, after)?;
+        // SAFETY: the marks and links of what lies in holes are not used, and the page heap has no other.
+        unsafe { pages.purge_beside(|range, hole| ARENA.side_table().pages_within(ARENA.base().addr(), range, hole)) };
         ARENA.base.store(pages.base().as_ptr(), Ordering::Relaxed);
         ARENA.entries.store(tables.entries(), Ordering::Relaxed);
         ARENA.slabs.store(tables.slabs(), Ordering::Relaxed);

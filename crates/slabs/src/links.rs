@@ -3,7 +3,10 @@
 //! A small block contains its link. The link of a longer block is in a side table with one word per KiB of pages: such
 //! a block is not touched before its first use by the program, and a list of them keeps no pages in memory.
 
+use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
+
+use heapwright_os::{PageRange, page_size};
 
 use crate::classes::{GRAIN, PAGE, SLAB, SMALL, is_start, size_of_class};
 use crate::platform::touch;
@@ -76,6 +79,17 @@ impl SideTable {
     /// Returns the table at `table` for pages from `base` on, a multiple of the step.
     pub(crate) fn new(table: *mut u8, base: usize) -> SideTable {
         SideTable(table.wrapping_sub(SideTable::length(base)))
+    }
+
+    /// Returns the pages of the table for a `range` of pages, given as offsets from their base, as far as they contain
+    /// only words for the hole around it.
+    pub(crate) fn pages_within(self, base: usize, range: Range<usize>, hole: Range<usize>) -> Option<PageRange> {
+        let covered = page_size() / size_of::<*mut u8>() * SideTable::STEP;
+        let first = (range.start / covered).max(hole.start.div_ceil(covered));
+        let end = range.end.div_ceil(covered).min(hole.end / covered);
+        let length = end.checked_sub(first).filter(|&pages| pages != 0)? * page_size();
+        let start = self.0.wrapping_add(SideTable::length(base + first * covered));
+        Some(PageRange { start: NonNull::new(start)?, length })
     }
 
     /// Returns the word of a block, or of another address in the pages that is a multiple of the step.

@@ -1,6 +1,7 @@
 //! Frees, and the purging that follows them.
 
 use core::alloc::Layout;
+use core::ops::Range;
 use core::ptr::NonNull;
 
 use heapwright_os::{PageRange, page_size};
@@ -11,6 +12,9 @@ use super::batch::Batch;
 use super::dirty::{PageReturns, Sweep};
 use super::extend::Short;
 use crate::policy::Policy;
+
+/// Returns what is purged with a range of pages and the hole in which it lies: see [`GrowingHeap::purge_beside`].
+pub type PurgedBeside = fn(Range<usize>, Range<usize>) -> Option<PageRange>;
 
 impl<P: Policy> GrowingHeap<P> {
     /// Frees a block that was allocated for `layout`.
@@ -85,16 +89,19 @@ impl<P: Policy> GrowingHeap<P> {
     /// in memory.
     pub fn trim_weighed(&mut self, most: usize, weigh: fn(&PageRange) -> usize) -> usize {
         let mut left = (most / page_size()).max(1);
-        let (mut batch, mut end) = (Batch::weighed_by(weigh), usize::MAX);
+        let (mut batch, mut beside, mut end) = (Batch::weighed_by(weigh), Batch::weighed_by(|_| 0), usize::MAX);
         while left != 0
             && let Some(run) = self.dirty.take_run(0..end, left)
         {
             end = run.start;
             left -= run.len();
-            self.add_holes(run.start * page_size(), run.end * page_size(), &mut batch);
+            self.add_holes(run.start * page_size(), run.end * page_size(), &mut batch, &mut beside);
         }
-        // SAFETY: the ranges lie in holes, in which no block was placed meanwhile.
-        unsafe { batch.purge() };
+        // SAFETY: the ranges lie in holes, in which no block was placed meanwhile, and beside them in tables of these.
+        unsafe {
+            batch.purge();
+            beside.purge();
+        }
         self.returns.sweeps += 1;
         self.returns.runs += batch.runs;
         self.returns.bytes += batch.purged as u64;
@@ -102,8 +109,8 @@ impl<P: Policy> GrowingHeap<P> {
     }
 
     /// Adds the whole pages between two page boundaries that lie in holes to a batch; purges it when it is full, or no
-    /// larger one is of use.
-    fn add_holes(&self, from: usize, to: usize, batch: &mut Batch) {
+    /// larger one is of use. What is to be purged beside them is added to another.
+    fn add_holes(&self, from: usize, to: usize, batch: &mut Batch, beside: &mut Batch) {
         let page = page_size();
         let mut at = from;
         while at < to
@@ -113,9 +120,23 @@ impl<P: Policy> GrowingHeap<P> {
             if state == BlockState::Free && at < end {
                 // SAFETY: the ranges lie in holes, whose contents no program uses.
                 unsafe { batch.add(PageRange { start: self.region.pointer(at), length: end - at }) };
+                if let Some(range) = (self.beside)(at..end, offset..offset + size) {
+                    // SAFETY: whoever set the function knows that the range can be purged.
+                    unsafe { beside.add(range) };
+                }
             }
             at = end.max(at + page);
         }
+    }
+
+    /// Purges from now on, with each range of pages in a hole, what `beside` returns for the two, as offsets: pages of
+    /// tables of the caller that say nothing about other blocks.
+    ///
+    /// # Safety
+    /// What `beside` returns is private anonymous memory, whole pages, which are as good as zero while there is no block
+    /// in the hole.
+    pub unsafe fn purge_beside(&mut self, beside: PurgedBeside) {
+        self.beside = beside;
     }
 
     /// Gives back the pages behind the last block, and their addresses, if they are at least `least` bytes (not 0):
