@@ -87,24 +87,43 @@ fn attend(heap: Owned, coming: usize) {
         long::flush_unused(heap);
     }
     visit_for_growth(now);
+    if is_due(now, period) {
+        scarcity::check_again(now);
+        step(now, period, VISITS);
+    }
+}
+
+/// Does what is due after a span was placed in the hardened heap, whose slabs and caches do not decay: purges what was
+/// not used in the arena.
+#[inline(never)]
+pub(crate) fn count_span() {
+    let Some(period) = purging::period() else { return };
+    let now = coarse_nanoseconds();
+    if is_due(now, period) {
+        decay_arena(now, period);
+    }
+}
+
+/// Returns whether the next step is due. Of several threads, one does it.
+fn is_due(now: u64, period: u64) -> bool {
     let next = NEXT.load(Relaxed);
     let after = now + (period / STEPS).max(LEAST_STEP);
-    if now < next || NEXT.compare_exchange(next, after, Relaxed, Relaxed).is_err() || next == 0 {
-        return;
-    }
-    scarcity::check_again(now);
-    step(now, period, VISITS);
+    now >= next && NEXT.compare_exchange(next, after, Relaxed, Relaxed).is_ok() && next != 0
 }
 
 /// Purges what was not used in the arena, and in the slabs of up to `visits` heaps whose threads are not active.
 fn step(now: u64, period: u64, visits: u32) {
+    decay_arena(now, period);
+    visit(visits, now, period.saturating_mul(2));
+    split_some_huge_pages();
+}
+
+fn decay_arena(now: u64, period: u64) {
     for _ in 0..PARTS {
         if !ARENA.lock().is_some_and(|mut arena| arena.decay(now, period)) {
             break;
         }
     }
-    visit(visits, now, period.saturating_mul(2));
-    split_some_huge_pages();
 }
 
 /// Visits a few heaps after others have got slabs: what their threads do not use serves these.

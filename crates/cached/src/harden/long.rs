@@ -12,7 +12,7 @@ use super::span::{self, Kind};
 use super::span_pages;
 use super::zeros::Contents;
 use super::{Measures, canary, ready_spans};
-use crate::counts;
+use crate::{counts, upkeep};
 use heapwright_slabs::arena::ARENA;
 use heapwright_slabs::classes::SLAB;
 use heapwright_slabs::mode;
@@ -94,7 +94,9 @@ fn place(length: usize, spare: usize, align: usize) -> Option<u32> {
             Err(Refused) => remove(number),
         }
     }
-    span_pages::place(&mut *ARENA.lock()?, length, spare, align)
+    let placed = span_pages::place(&mut *ARENA.lock()?, length, spare, align);
+    upkeep::count_span();
+    placed
 }
 
 /// Frees the block at a number.
