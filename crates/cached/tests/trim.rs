@@ -30,7 +30,7 @@ fn trims_the_marks_of_long_blocks() {
     let before = common::resident();
     let blocks: Vec<_> = (0..COUNT).map(|_| cached::allocate(1_100_000).unwrap()).collect();
     let marks = common::resident() - before;
-    assert!(marks > COUNT * 3 << 10, "{marks} bytes");
+    assert!(marks > COUNT * (3 << 10), "{marks} bytes");
     // SAFETY: the blocks are not used.
     blocks.into_iter().for_each(|block| unsafe { cached::free(block).unwrap() });
     cached::trim();
