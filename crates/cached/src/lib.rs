@@ -22,7 +22,7 @@
 //! - `counts`: the counts of calls, where they are kept;
 //! - `long`, `harden`: long blocks, and the hardened heap over the same arena;
 //! - `fork`, `startup`, `departure`, `lifecycle`: forks, initialisation, and the heaps of threads that begin and end;
-//! - `trim`, `upkeep`: purging on request, and now and then;
+//! - `trim`, `upkeep`, `decay`: purging on request, and now and then;
 //! - `lookup`, `allocate`, `free`, `resize`, `pages`, `census`, `places`, `global`: what this page exports.
 #![no_std]
 
@@ -32,6 +32,7 @@ extern crate std;
 mod allocate;
 mod census;
 mod counts;
+mod decay;
 mod departure;
 mod fork;
 mod free;

@@ -10,7 +10,7 @@
 use core::ffi::c_void;
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use heapwright_os::{
     coarse_nanoseconds, process_id, sleep_for, split_all_huge_pages, split_some_huge_pages, start_background,
@@ -18,29 +18,17 @@ use heapwright_os::{
 };
 
 use crate::lifecycle::heap_to_allocate_in;
-use crate::long;
 use crate::trim::trim_heaps;
+use crate::{decay, long};
 use heapwright_slabs::arena::{ARENA, ArenaGuard};
 use heapwright_slabs::heap::{Heap, Owned};
 use heapwright_slabs::{purging, scarcity};
 
-/// The steps in a period.
-const STEPS: u64 = 8;
-
-/// The least time between two steps, in nanoseconds.
-const LEAST_STEP: u64 = 10_000_000;
-
 /// The heaps of other threads that are visited in one step.
 const VISITS: u32 = 16;
 
-/// The times that the arena is locked in one step to purge a part of its holes.
-const PARTS: u32 = 4;
-
 /// The bytes that the heap has taken when the purging thread is started.
 const ENOUGH: usize = 4 << 20;
-
-/// When the next step is due, in nanoseconds; 0 before the first.
-static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// The slabs that had been placed when heaps were visited because of them.
 static SLABS_BEFORE: AtomicUsize = AtomicUsize::new(0);
@@ -87,43 +75,17 @@ fn attend(heap: Owned, coming: usize) {
         long::flush_unused(heap);
     }
     visit_for_growth(now);
-    if is_due(now, period) {
+    if decay::is_due(now, period) {
         scarcity::check_again(now);
         step(now, period, VISITS);
     }
 }
 
-/// Does what is due after a span was placed in the hardened heap, whose slabs and caches do not decay: purges what was
-/// not used in the arena.
-#[inline(never)]
-pub(crate) fn count_span() {
-    let Some(period) = purging::period() else { return };
-    let now = coarse_nanoseconds();
-    if is_due(now, period) {
-        decay_arena(now, period);
-    }
-}
-
-/// Returns whether the next step is due. Of several threads, one does it.
-fn is_due(now: u64, period: u64) -> bool {
-    let next = NEXT.load(Relaxed);
-    let after = now + (period / STEPS).max(LEAST_STEP);
-    now >= next && NEXT.compare_exchange(next, after, Relaxed, Relaxed).is_ok() && next != 0
-}
-
 /// Purges what was not used in the arena, and in the slabs of up to `visits` heaps whose threads are not active.
 fn step(now: u64, period: u64, visits: u32) {
-    decay_arena(now, period);
+    decay::decay_arena(now, period);
     visit(visits, now, period.saturating_mul(2));
     split_some_huge_pages();
-}
-
-fn decay_arena(now: u64, period: u64) {
-    for _ in 0..PARTS {
-        if !ARENA.lock().is_some_and(|mut arena| arena.decay(now, period)) {
-            break;
-        }
-    }
 }
 
 /// Visits a few heaps after others have got slabs: what their threads do not use serves these.
@@ -195,7 +157,7 @@ fn start_thread() {
 /// The purging thread. It ends when it is the only one, so that the process ends.
 extern "C" fn purge_for_ever(_: *mut c_void) -> *mut c_void {
     while let Some(period) = purging::period() {
-        sleep_for((period / STEPS).max(LEAST_STEP));
+        sleep_for(decay::step_of(period));
         if thread_count().is_none_or(|threads| threads <= 1) {
             break;
         }

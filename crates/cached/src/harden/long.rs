@@ -12,7 +12,7 @@ use super::span::{self, Kind};
 use super::span_pages;
 use super::zeros::Contents;
 use super::{Measures, canary, ready_spans};
-use crate::{counts, upkeep};
+use crate::{counts, decay};
 use heapwright_slabs::arena::ARENA;
 use heapwright_slabs::classes::SLAB;
 use heapwright_slabs::mode;
@@ -95,7 +95,7 @@ fn place(length: usize, spare: usize, align: usize) -> Option<u32> {
         }
     }
     let placed = span_pages::place(&mut *ARENA.lock()?, length, spare, align);
-    upkeep::count_span();
+    decay::attend_span();
     placed
 }
 
