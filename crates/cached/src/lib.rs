@@ -19,10 +19,10 @@
 //! The parts up to the heap of a thread are in `heapwright-slabs`. Each file here uses only files of the layers below
 //! its own (`.ci/house` checks that there is no circle). From the bottom up:
 //!
-//! - `counts`: the counts of calls, where they are kept;
+//! - `counts`, `decay`: the counts of calls, where they are kept, and the decay of the arena;
 //! - `long`, `harden`: long blocks, and the hardened heap over the same arena;
 //! - `fork`, `startup`, `departure`, `lifecycle`: forks, initialisation, and the heaps of threads that begin and end;
-//! - `trim`, `upkeep`, `decay`: purging on request, and now and then;
+//! - `trim`, `upkeep`: purging on request, and now and then;
 //! - `lookup`, `allocate`, `free`, `resize`, `pages`, `census`, `places`, `global`: what this page exports.
 #![no_std]
 
