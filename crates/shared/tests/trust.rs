@@ -443,7 +443,7 @@ fn a_segment_that_a_live_process_uses_is_not_repaired() {
         let after = Snapshot::read(&spot).unwrap().condition;
         assert_eq!(matches!(after, Condition::Interrupted { .. }), interrupted);
         // Unless a block of the dead lies there, which is the last thing that is checked, the root dangles.
-        let dangles = |error: Error| matches!(error, Error::Corrupted { offset, .. } if offset == block.get());
+        let dangles = |error: Error| matches!(error, Error::RootOfNoBlock { offset, .. } if offset == block.get());
         assert!(heap.check().err().is_none_or(dangles));
         interrupted
     });
