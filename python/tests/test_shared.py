@@ -259,7 +259,7 @@ class Shared(unittest.TestCase):
         self.heap.close()
 
     def test_failures_have_types_and_texts(self):
-        with self.assertRaisesRegex(FileNotFoundError, "create it first"):
+        with self.assertRaisesRegex(FileNotFoundError, "or create it"):
             heapwright.SharedHeap.open("there-is-no-such-heap")
         self.assertRaises(heapwright.ExistsError, heapwright.SharedHeap.create, self.name)
         self.assertRaises(MemoryError, self.heap.allocate, 1 << 40)
