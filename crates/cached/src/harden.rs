@@ -242,8 +242,8 @@ pub(crate) fn span_at(number: u32) -> Option<SpanAt> {
     }
 }
 
-/// Puts back the blocks of the calling thread's cache and ends the quarantines, then frees the slabs that are not in use
-/// and purges idle pages of others; returns how many bytes were purged.
+/// Puts back the blocks of the calling thread's cache and ends the quarantines, then frees the slabs that are not in
+/// use and purges idle pages of others; returns how many bytes were purged.
 pub(crate) fn trim() -> usize {
     if let Some(heap) = thread::heap_if_any() {
         flush(heap);

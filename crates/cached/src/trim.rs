@@ -35,8 +35,8 @@ pub fn trim() -> usize {
     returned + purged + trimmed
 }
 
-/// Purges all holes of the page heap, and unmaps what lies behind the last block. Returns how many bytes of them were in
-/// memory: long blocks may have pages that were never used.
+/// Purges all holes of the page heap, and unmaps what lies behind the last block. Returns how many bytes of them were
+/// in memory: long blocks may have pages that were never used.
 #[cold]
 #[inline(never)]
 fn trim_pages() -> usize {

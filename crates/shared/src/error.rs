@@ -333,8 +333,8 @@ impl fmt::Display for Error {
             }
             E::RootOfNoBlock { name, offset } => write!(
                 f,
-                "the root {name:?} points at {offset:#x}, where no block starts; remove or replace that root: its block \
-                 was probably freed"
+                "the root {name:?} points at {offset:#x}, where no block starts; remove or replace that root: its \
+                 block was probably freed"
             ),
             E::RootsFull { most: 0 } => write!(f, "the segment was made without room for roots; make one with some"),
             E::RootsFull { most } => write!(f, "all {most} roots are set; remove one, or make the segment with more"),

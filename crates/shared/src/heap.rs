@@ -204,8 +204,8 @@ impl SharedHeap {
         (layout.data..layout.length()).contains(&distance).then(|| Offset::new(distance as u64)).flatten()
     }
 
-    /// Returns whether `bytes` bytes at `start` lie before the heap's end, among the blocks: what lies there can be read
-    /// and written. Takes the lock where the heap has to have grown since it was last asked.
+    /// Returns whether `bytes` bytes at `start` lie among the blocks, before the heap's end: these can be read and
+    /// written. Takes the lock if the heap must have grown since the last call for that.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Corrupted`].

@@ -92,7 +92,9 @@ pub fn summary(snapshot: &Snapshot) -> Value {
 /// What is wrong, and where.
 pub fn problem(error: &Error) -> Value {
     let offset = match error {
-        Error::Corrupted { offset, .. } | Error::BeyondRepair { offset, .. } => Some(offset),
+        Error::Corrupted { offset, .. } | Error::BeyondRepair { offset, .. } | Error::RootOfNoBlock { offset, .. } => {
+            Some(offset)
+        }
         _ => None,
     };
     json!({ "message": error.to_string(), "offset": offset })

@@ -218,10 +218,15 @@ impl Arena {
     /// # Errors
     /// [`Refused`].
     pub(crate) fn cover_grain_map(&self, number: u32) -> Result<(), Refused> {
-        if (number as usize) < self.grain_map_room.load(Ordering::Relaxed) {
+        if self.has_grain_map(number) {
             return Ok(());
         }
         self.lock().ok_or(Refused)?.cover_grain_map(number)
+    }
+
+    /// Returns whether there is room for the map of a slab.
+    pub(crate) fn has_grain_map(&self, number: u32) -> bool {
+        (number as usize) < self.grain_map_room.load(Ordering::Relaxed)
     }
 
     /// Records that `bytes` of slabs have been purged.
@@ -430,7 +435,7 @@ impl ArenaState {
         Some((number, self.pages.was_kept(start, SLAB), stretch))
     }
 
-    /// Makes room for the map of a slab.
+    /// Makes room for the map of a slab, and of all others before the heap's end.
     fn cover_grain_map(&mut self, number: u32) -> Result<(), Refused> {
         let slabs = (number as usize + 1).max(self.pages.heap_size() / SLAB);
         let covered = self.tables.cover_grain_maps(slabs)?;

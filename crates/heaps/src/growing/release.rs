@@ -121,7 +121,7 @@ impl<P: Policy> GrowingHeap<P> {
                 // SAFETY: the ranges lie in holes, whose contents no program uses.
                 unsafe { batch.add(PageRange { start: self.region.pointer(at), length: end - at }) };
                 if let Some(range) = (self.beside)(at..end, offset..offset + size) {
-                    // SAFETY: whoever set the function knows that the range can be purged.
+                    // SAFETY: the range can be purged, as `purge_beside` requires of the function.
                     unsafe { beside.add(range) };
                 }
             }
@@ -133,8 +133,8 @@ impl<P: Policy> GrowingHeap<P> {
     /// tables of the caller that say nothing about other blocks.
     ///
     /// # Safety
-    /// What `beside` returns is private anonymous memory, whole pages, which are as good as zero while there is no block
-    /// in the hole.
+    /// What `beside` returns is private anonymous memory, whole pages, whose contents are not needed while there is no
+    /// block in the hole.
     pub unsafe fn purge_beside(&mut self, beside: PurgedBeside) {
         self.beside = beside;
     }
@@ -212,5 +212,32 @@ impl<P: Policy> GrowingHeap<P> {
     #[must_use]
     pub fn returns(&self) -> PageReturns {
         self.returns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Chosen;
+    use crate::growing::Settings;
+
+    /// What was purged once is neither looked at nor weighed again, however long the heap is.
+    #[test]
+    fn trimming_weighs_what_was_freed_since_the_last_time() {
+        const LENGTH: usize = 1 << 20;
+        let mut heap = GrowingHeap::<Chosen>::with(PolicyKind::First, &Settings::default()).unwrap();
+        let layout = Layout::from_size_align(LENGTH, 16).unwrap();
+        let blocks: [NonNull<u8>; 8] = core::array::from_fn(|_| heap.allocate(layout).unwrap());
+        let mut free = |place: usize, weighed: usize| {
+            // SAFETY: the block is this heap's, and not used any more.
+            unsafe { heap.deallocate(blocks[place], layout) }.unwrap();
+            let purged = heap.trim_weighed(usize::MAX, |range| range.length / 2);
+            assert!((weighed - page_size()..=weighed).contains(&purged), "{purged} of {weighed}");
+            assert_eq!(heap.trim_weighed(usize::MAX, |_| panic!("a range is weighed again")), 0);
+        };
+        free(1, LENGTH / 2);
+        free(5, LENGTH / 2);
+        // The pages that it shares with its neighbours go with it.
+        free(4, LENGTH / 2 + page_size());
     }
 }

@@ -73,6 +73,13 @@ struct Sizes {
     long: usize,
 }
 
+impl Sizes {
+    #[inline(always)]
+    fn sum(self) -> usize {
+        self.short + self.long
+    }
+}
+
 /// An index of holes by their rank in the order of (size, address).
 pub struct ByRank<'m> {
     /// The offset of the tree, the counts, the tree.
@@ -133,7 +140,7 @@ impl<'m> ByRank<'m> {
         let first = self.shorter(map, sizes, need.len);
         let tail = state.wilderness();
         let has_tail = tail >= need.len;
-        let size = sizes.short + sizes.long;
+        let size = sizes.sum();
         let count = size - first + usize::from(has_tail);
         if count == 0 {
             return Choice::Nowhere;
@@ -158,7 +165,7 @@ impl<'m> ByRank<'m> {
     fn choose_aligned(&self, map: &BlockMap<'m>, state: &mut State, need: &Need) -> Choice {
         let (height, tail) = (state.height, state.wilderness());
         let sizes = self.sizes(map);
-        let (shorter, size) = (self.shorter(map, sizes, need.len), sizes.short + sizes.long);
+        let (shorter, size) = (self.shorter(map, sizes, need.len), sizes.sum());
         let fitting = || {
             let holes = (shorter..size).map(|rank| self.select(map, sizes, height, rank));
             holes.filter(|hole| need.fits(hole.start, hole.len))

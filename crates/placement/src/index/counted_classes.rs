@@ -20,9 +20,9 @@ use crate::parts::Parts;
 const FAN: usize = 1 << FAN_BITS;
 pub(crate) const FAN_BITS: u32 = 4;
 
-/// The counts of the groups are stored four to a cell: at most every other granule of a group is a hole.
-const LANES: usize = 1 << PACKING;
+/// The binary logarithm of how many counts of groups share a cell: at most every other granule of a group is a hole.
 const PACKING: u32 = 2;
+const LANES: usize = 1 << PACKING;
 const LANE_BITS: usize = 16;
 const _: () = assert!(FAN * 64 / 2 < 1 << LANE_BITS);
 

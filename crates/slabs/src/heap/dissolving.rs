@@ -142,12 +142,18 @@ impl Slabs {
                 }
             }
         }
+        let mut is_refused = false;
         for other in SOLUBLE.rev() {
             let mut next = self.lists[other].first();
             while let Some(number) = next {
                 next = self.own.slab(number).node.next();
-                // There may be no memory for the maps of the last slabs.
+                // Where there is no memory for the map of one, there is none for the others that lack one: the system
+                // is not asked for each.
+                if is_refused && !ARENA.has_grain_map(number) {
+                    continue;
+                }
                 if self.dissolve(number, other).is_none() {
+                    is_refused = true;
                     continue;
                 }
                 let taken = self.take_of(number, class, links, 1);
