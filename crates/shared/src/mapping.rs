@@ -80,8 +80,8 @@ impl Mapping {
         ranges.iter().try_for_each(back)
     }
 
-    /// Verifies that the file is as long as it was made: a file that was cut would become as long again by growth, without
-    /// its contents.
+    /// Verifies that the file is as long as it was made: a file that was cut would become as long again by growth,
+    /// without its contents.
     pub(crate) fn verify_length(&self) -> Result<(), Error> {
         let status = self.segment.file().status().map_err(|reason| Error::refused(&self.place, 0, reason))?;
         let (expected, found) = (self.layout.length() as u64, status.length);
