@@ -28,14 +28,16 @@ mod release;
 mod resize;
 mod settings;
 mod summary;
+mod sweep;
 
-pub use dirty::PageReturns;
-use dirty::{DirtyPages, Sweep};
+use dirty::DirtyPages;
 pub use global::GlobalHeap;
 use metadata::{Design, Metadata};
 use region::Region;
 pub use release::PurgedBeside;
 pub use settings::{Backing, CreateError, Room, Settings};
+pub use sweep::PageReturns;
+use sweep::Sweep;
 
 /// The shortest region that is acceptable when address space is scarce.
 const LEAST_CAPACITY: usize = 1 << 20;

@@ -4,6 +4,7 @@
 //! - `fixed`: [`FixedHeap`] and its variants, in memory that the caller provides.
 //! - `growing`, `mapped`: memory from the operating system, with the feature `os`.
 //! - `recalling`: a growing heap that recalls its last placements.
+//! - `refaults`: what is retained because purged pages were used again soon.
 //! - `placement`: queries about the blocks of either.
 //! - `policy`: policies as types, or [`Chosen`] by name.
 #![no_std]
@@ -17,6 +18,8 @@ mod placement;
 mod policy;
 #[cfg(feature = "os")]
 mod recalling;
+#[cfg(feature = "os")]
+mod refaults;
 #[cfg(target_has_atomic = "8")]
 mod spin;
 
@@ -34,6 +37,9 @@ pub use placement::Placement;
 pub use policy::{Buddies, Chosen, Policy};
 #[cfg(feature = "os")]
 pub use recalling::RecallingHeap;
+#[cfg(feature = "os")]
+#[doc(hidden)]
+pub use refaults::Refaults;
 
 pub use heapwright_placement::{
     AllocateError, BestFit, Block, BlockState, Blocks, Counters, Engine, FirstFit, FreeError, Glance, GoodFit, Growth,

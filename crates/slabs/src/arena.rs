@@ -1,6 +1,5 @@
 //! The arena: the pages of the process, placed by the engine behind one lock, and the tables that describe them.
 
-mod refaults;
 mod retention;
 mod stretches;
 mod surrendered;
@@ -375,7 +374,7 @@ impl ArenaState {
         let settings = Settings {
             capacity,
             granule: PAGE as u32,
-            keep: refaults::FEWEST,
+            keep: retention::FEWEST,
             // `Retention` computes the part.
             keep_part: usize::MAX,
             backing: Backing::WhenTouched,

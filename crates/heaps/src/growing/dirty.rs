@@ -12,38 +12,14 @@ use heapwright_placement::Freed;
 
 use super::summary::Summary;
 
-/// How much a heap has purged so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PageReturns {
-    /// Number of searches for pages to purge, automatic or on request.
-    pub sweeps: u64,
-    /// Runs of pages purged.
-    pub runs: u64,
-    /// Bytes purged.
-    pub bytes: u64,
-}
-
-/// How far the pages in holes are purged.
-#[derive(Clone, Copy)]
-pub(super) struct Sweep {
-    /// From this many pending bytes on, a free may have something to purge.
-    pub(super) from: usize,
-    /// Whether there were more pending bytes than are retained: all are purged, some at a time.
-    pub(super) is_under_way: bool,
-}
-
-impl Sweep {
-    pub(super) fn beyond(keep: usize) -> Sweep {
-        Sweep { from: keep, is_under_way: false }
-    }
-}
-
 /// A set of page numbers.
 pub(super) struct DirtyPages {
     bits: Reservation,
     /// The words of the table that may have marks.
     summary: Summary,
     marked: usize,
+    /// Whether it counts as well when marked pages lie in a hole again.
+    is_watched: bool,
     /// Of the length of a page: frees do not divide by it.
     log2_page: u32,
 }
@@ -57,7 +33,7 @@ impl DirtyPages {
 
     /// Creates an empty set with a table of that length.
     pub(super) fn new(bits: Reservation) -> DirtyPages {
-        DirtyPages { bits, summary: Summary::EMPTY, marked: 0, log2_page: page_size().trailing_zeros() }
+        DirtyPages { bits, summary: Summary::EMPTY, marked: 0, is_watched: false, log2_page: page_size().trailing_zeros() }
     }
 
     /// Makes room for the pages of the first `end` bytes of the region; no others are marked.
@@ -71,7 +47,13 @@ impl DirtyPages {
         self.marked * page_size()
     }
 
-    /// Marks the pages of the freed block that now lie wholly within a hole; returns whether any was not marked before.
+    /// Sets whether frees of marked pages count as well: more of them lie in holes then.
+    pub(super) fn watch(&mut self, is_watched: bool) {
+        self.is_watched = is_watched;
+    }
+
+    /// Marks the pages of the freed block that now lie wholly within a hole; returns whether any of them counts: whether
+    /// it was not marked before.
     #[inline(always)]
     pub(super) fn mark(&mut self, freed: &Freed) -> bool {
         let page = 1 << self.log2_page;
@@ -81,7 +63,7 @@ impl DirtyPages {
             return false;
         }
         let (first, end) = (self.page_at(first), self.page_at(end));
-        !self.is_only_marked_page(first, end) && self.mark_pages(first..end)
+        if self.is_only_marked_page(first, end) { self.is_watched } else { self.mark_pages(first..end) }
     }
 
     /// Returns the number of the page at an offset.
@@ -111,7 +93,7 @@ impl DirtyPages {
                 self.summary.insert(word);
             }
         }
-        self.marked != before
+        self.marked != before || self.is_watched
     }
 
     /// Returns whether all of these pages are marked.

@@ -9,8 +9,8 @@ use heapwright_placement::{Block, BlockState, Engine, FreeError, Freed, Growth, 
 
 use super::GrowingHeap;
 use super::batch::Batch;
-use super::dirty::{PageReturns, Sweep};
 use super::extend::Short;
+use super::sweep::PageReturns;
 use crate::policy::Policy;
 
 /// Returns what is purged with a range of pages and the hole in which it lies: see [`GrowingHeap::purge_beside`].
@@ -52,31 +52,6 @@ impl<P: Policy> GrowingHeap<P> {
         if self.dirty.mark(freed) && self.dirty.bytes() > self.sweep.from {
             self.sweep(freed.size);
         }
-    }
-
-    /// Purges some of the pending pages, if they are more than are retained; the next frees go on until few are left.
-    /// The work is bounded by the bytes that were freed.
-    #[cold]
-    #[inline(never)]
-    fn sweep(&mut self, freed: usize) {
-        /// The least number of bytes.
-        const LEAST: usize = 512 << 10;
-        let engine = &self.placement.engine;
-        let used = engine.counters().map_or_else(|| engine.top(), |counters| counters.live as usize);
-        let retained = self.keep.max(used / self.keep_part);
-        if self.sweep.is_under_way || self.dirty.bytes() > retained {
-            self.trim_some(LEAST.max(2 * freed));
-            let is_under_way = self.dirty.bytes() > LEAST;
-            self.sweep = Sweep { from: if is_under_way { LEAST } else { self.keep }, is_under_way };
-        }
-    }
-
-    /// Purges every whole page that lies in a hole, and returns how many bytes that were.
-    ///
-    /// Time: proportional to the pages that came to lie in holes since the last sweep.
-    pub fn trim(&mut self) -> usize {
-        self.sweep = Sweep::beyond(self.keep);
-        self.trim_some(usize::MAX)
     }
 
     /// Purges as [`GrowingHeap::trim`] the highest pages that came to lie in holes since the last sweep, up to `most`
@@ -197,15 +172,6 @@ impl<P: Policy> GrowingHeap<P> {
     #[must_use]
     pub fn pending(&self) -> usize {
         self.dirty.bytes()
-    }
-
-    /// Sets how many bytes of pages in holes are retained, see [`Settings::keep`](super::Settings).
-    pub fn set_keep(&mut self, bytes: usize) {
-        // More is retained where what was purged is needed again.
-        if bytes > self.keep || !self.sweep.is_under_way {
-            self.sweep = Sweep::beyond(bytes);
-        }
-        self.keep = bytes;
     }
 
     /// Returns how much has been purged so far.

@@ -1,10 +1,20 @@
 //! How much free memory the page heap retains instead of purging it.
 
-use heapwright_heaps::{FirstFit, GrowingHeap};
+use heapwright_heaps::{FirstFit, GrowingHeap, Refaults};
 use heapwright_os::coarse_nanoseconds;
 
-use super::refaults::{FEWEST, LEAST, Refaults};
 use crate::scarcity;
+
+/// Bytes in holes that are not worth a system call. A process that has not needed more again retains no more.
+pub(super) const FEWEST: usize = 128 << 10;
+
+/// Bytes in holes that are retained at least in a process that needed purged pages again soon, and for each byte of
+/// these until then.
+const LEAST: usize = 1 << 20;
+const LEAST_FACTOR: usize = 4;
+
+/// The most bytes that are retained above that because of refaults, in a process that has not used more lately.
+const MOST_FOR_REFAULTS: usize = 256 << 20;
 
 /// The part of the heap that is retained if that is more, unless it is more than [`USED_PART`].
 const HEAP_PART: usize = 16;
@@ -27,6 +37,8 @@ pub(super) struct Retention {
     /// Bytes purged, at the last observation.
     total: u64,
     refaults: Refaults,
+    /// Bytes that are retained at least: [`FEWEST`] at first, and more with each refault, up to [`LEAST`].
+    least: usize,
     /// The most and the least bytes in use since holes were looked at, and when that was.
     most_used: usize,
     least_used: usize,
@@ -36,14 +48,23 @@ pub(super) struct Retention {
 }
 
 impl Retention {
-    pub(super) const NONE: Retention =
-        Retention { total: 0, refaults: Refaults::NONE, most_used: 0, least_used: 0, looked_at: 0, unused: 0 };
+    pub(super) const NONE: Retention = Retention {
+        total: 0,
+        refaults: Refaults::NONE,
+        least: FEWEST,
+        most_used: 0,
+        least_used: 0,
+        looked_at: 0,
+        unused: 0,
+    };
 
     /// Observes that `bytes` of pages have been placed.
     pub(super) fn observe_placement(&mut self, bytes: usize, pages: &mut GrowingHeap<FirstFit>) {
         self.most_used = self.most_used.max(used(pages));
         if self.refaults.are_possible() {
-            self.refaults.observe_request(bytes, self.most_used, coarse_nanoseconds());
+            let most = MOST_FOR_REFAULTS.max(self.most_used);
+            let again = self.refaults.observe_use(bytes, most, coarse_nanoseconds());
+            self.least = (self.least + LEAST_FACTOR * again).min(LEAST);
             self.apply(pages);
         }
     }
@@ -51,7 +72,7 @@ impl Retention {
     /// Observes that pages have been freed, of which some may have been purged.
     pub(super) fn observe_free(&mut self, pages: &mut GrowingHeap<FirstFit>) {
         self.least_used = self.least_used.min(used(pages));
-        if self.refaults.are_remembered() {
+        if self.refaults.retained() != 0 {
             self.refaults.forget(coarse_nanoseconds());
         }
         self.apply(pages);
@@ -107,7 +128,7 @@ impl Retention {
             return pages.set_keep(FEWEST);
         }
         let part = (pages.top() / HEAP_PART).min(used(pages) / USED_PART);
-        pages.set_keep(part.max(self.refaults.retained()));
+        pages.set_keep(part.max(self.least + self.refaults.retained()));
     }
 }
 
