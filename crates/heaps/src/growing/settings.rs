@@ -40,7 +40,8 @@ pub struct Settings {
     /// Pages in holes are purged when this many bytes of them are pending, or a fraction of the bytes in use if that is
     /// more (of the heap without statistics). Default: 32 MiB, about as much as other allocators retain.
     pub keep: usize,
-    /// That fraction, as a divisor, not 0. Default: a quarter.
+    /// That fraction, as a divisor, not 0. In a heap with statistics, up to eight times as much is pending for a while
+    /// where purged pages are used again within 0.1 s; they count until the next sweep. Default: a quarter.
     pub keep_part: usize,
     /// When memory is backed. Default: ahead.
     pub backing: Backing,
