@@ -46,7 +46,7 @@ pub fn allocate(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
     if size <= LARGEST
         && let Some(heap) = heap_to_allocate_in()
     {
-        return allocate_in(heap, class_of(size), size);
+        return allocate_in(heap, class_of(size), size, GRAIN);
     }
     allocate_without_class(layout(size, GRAIN)?)
 }
@@ -73,7 +73,7 @@ fn allocate_zeroed_slowly(size: usize) -> Result<NonNull<u8>, OutOfMemory> {
     if size <= LARGEST
         && let Some(heap) = heap_to_allocate_in()
     {
-        let block = allocate_in(heap, class_of(size), size)?;
+        let block = allocate_in(heap, class_of(size), size, GRAIN)?;
         // SAFETY: the block is new, and that long.
         unsafe { block.write_bytes(0, usable_size(block).unwrap_or(size)) };
         return Ok(block);
@@ -92,7 +92,7 @@ pub fn allocate_aligned(size: usize, align: usize) -> Result<NonNull<u8>, OutOfM
     if let Some(class) = aligned_class_of(size, align)
         && let Some(heap) = heap_to_allocate_in()
     {
-        return allocate_in(heap, class, size);
+        return allocate_in(heap, class, size, align);
     }
     allocate_without_class(layout(size, align)?)
 }
@@ -109,12 +109,12 @@ pub(crate) fn allocate_to_grow(before: usize, size: usize) -> Result<NonNull<u8>
     allocate_long(layout(size, GRAIN)?, |layout, heap| long::allocate_to_grow(before, layout, heap))
 }
 
-/// Allocates a block of a class in the calling thread's heap.
+/// Allocates a block of a class, whose length is a multiple of `align`, in the calling thread's heap.
 #[inline]
-fn allocate_in(heap: Owned, class: usize, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
-    let block = match heap.allocate(class) {
+fn allocate_in(heap: Owned, class: usize, size: usize, align: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    let block = match heap.allocate_aligned(class, align) {
         Some(block) => block,
-        None => allocate_relieved(heap, class)?,
+        None => allocate_relieved(heap, class, align)?,
     };
     upkeep::count(heap);
     if counts::are_kept()
@@ -128,8 +128,8 @@ fn allocate_in(heap: Owned, class: usize, size: usize) -> Result<NonNull<u8>, Ou
 /// Allocates a block of a class after the system has refused memory, where free memory can be reused or given back.
 #[cold]
 #[inline(never)]
-fn allocate_relieved(heap: Owned, class: usize) -> Result<NonNull<u8>, OutOfMemory> {
-    if upkeep::relieve_refused() { heap.allocate(class).ok_or(OutOfMemory) } else { Err(OutOfMemory) }
+fn allocate_relieved(heap: Owned, class: usize, align: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    if upkeep::relieve_refused() { heap.allocate_aligned(class, align).ok_or(OutOfMemory) } else { Err(OutOfMemory) }
 }
 
 /// Places a long block for the calling thread, by `place`.

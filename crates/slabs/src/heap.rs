@@ -384,6 +384,21 @@ impl Owned {
         block
     }
 
+    /// As [`Owned::allocate`], at a multiple of `align`, a power of two that divides the length of the class's blocks.
+    pub fn allocate_aligned(mut self, class: usize, align: usize) -> Option<NonNull<u8>> {
+        let block = self.allocate(class)?;
+        if block.addr().get() % align == 0 {
+            return Some(block);
+        }
+        // It was carved from a dissolved slab.
+        let mut slabs = self.heap().slabs.lock();
+        let aligned = self.cache().take_of_class(class, &mut slabs);
+        drop(slabs);
+        // SAFETY: the block was just allocated in this heap, and not used.
+        unsafe { self.give_any(block.as_ptr()) };
+        aligned
+    }
+
     /// Frees a block of another heap by the remote-free buffers; `false` when it is the last freed one. If the owner's
     /// inbox is over its budget, this thread reclaims for it.
     ///

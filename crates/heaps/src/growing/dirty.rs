@@ -33,7 +33,13 @@ impl DirtyPages {
 
     /// Creates an empty set with a table of that length.
     pub(super) fn new(bits: Reservation) -> DirtyPages {
-        DirtyPages { bits, summary: Summary::EMPTY, marked: 0, is_watched: false, log2_page: page_size().trailing_zeros() }
+        DirtyPages {
+            bits,
+            summary: Summary::EMPTY,
+            marked: 0,
+            is_watched: false,
+            log2_page: page_size().trailing_zeros(),
+        }
     }
 
     /// Makes room for the pages of the first `end` bytes of the region; no others are marked.

@@ -151,6 +151,18 @@ impl ThreadCache {
         Some(block)
     }
 
+    /// Takes a block from a slab of its class, which is aligned as the class's length is. Its list is not filled.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take_of_class(&mut self, class: usize, slabs: &mut Slabs) -> Option<NonNull<u8>> {
+        let links = self.links(class);
+        let (block, _) = slabs.take_of_class(class, links, 1)?;
+        // SAFETY: the block is free and the chain's first.
+        let rest = unsafe { links.next(block.as_ptr()) };
+        self.put_back_all(class, rest, slabs);
+        Some(block)
+    }
+
     /// Returns whether a list may get `growth` bytes more capacity, if need be after others have lost some.
     fn may_grow(&mut self, growth: u32, slabs: &mut Slabs) -> bool {
         !scarcity::is_scarce() && (self.allowance.add(growth) || self.shrink_unused(growth, slabs))

@@ -77,17 +77,21 @@ impl Slabs {
 
     /// Takes blocks of a class, about `wanted` ([`Slab::take`]) but at least one. `None` when there is no memory.
     pub(super) fn take(&mut self, class: usize, links: Links, wanted: u32) -> Option<(NonNull<u8>, Chain)> {
+        if self.lists[class].first().is_none() {
+            let taken = self.take_from_holes(class, links, wanted);
+            if taken.is_some() {
+                return taken;
+            }
+        }
+        self.take_of_class(class, links, wanted).or_else(|| self.take_at_last(class, links))
+    }
+
+    /// As [`Slabs::take`], from slabs of the class alone: each block lies at a multiple of any power of two that divides
+    /// its length.
+    pub(super) fn take_of_class(&mut self, class: usize, links: Links, wanted: u32) -> Option<(NonNull<u8>, Chain)> {
         loop {
-            let number = match self.lists[class].first() {
-                Some(number) => number,
-                None => match self.take_from_holes(class, links, wanted) {
-                    None => match self.acquire(class).or_else(|| self.acquire_empty(class)) {
-                        None => return self.take_at_last(class, links),
-                        Some(number) => number,
-                    },
-                    taken => return taken,
-                },
-            };
+            let listed = self.lists[class].first();
+            let number = listed.or_else(|| self.acquire(class)).or_else(|| self.acquire_empty(class))?;
             let slab = self.own.slab(number);
             slab.taken_at = self.age.now();
             // SAFETY: the slab begins there, and the links are its class's.

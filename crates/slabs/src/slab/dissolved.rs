@@ -8,7 +8,8 @@
 //!
 //! Blocks are carved in address order from runs of free grains, many at a time, also in pages that are not in memory: a
 //! hole that ends at such a page would serve shorter blocks only, and a new slab's pages are not in memory either. They
-//! lie at multiples of the largest power of two that divides their length, as the blocks of a slab of their class do.
+//! lie at multiples of the largest power of two that divides their length, up to 64 bytes, a line of the processor's
+//! cache: a hole seldom holds a block of 2 KiB at a multiple of 2 KiB.
 
 use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
@@ -27,6 +28,9 @@ const WORDS: usize = GRAINS / 64;
 
 /// The longest blocks of dissolved slabs, in grains. Longer runs are not told apart.
 pub(crate) const LONGEST: u32 = (8 << 10) / GRAIN as u32;
+
+/// The alignment of blocks in dissolved slabs, at most, in grains.
+const MOST_ALIGNED: usize = 64 / GRAIN;
 
 /// The classes whose slabs can be dissolved, and whose blocks lie in dissolved slabs. Blocks of class 0 are not told
 /// from those of class 1 there.
@@ -220,12 +224,12 @@ impl DissolvedSlab<'_> {
     /// Takes up to `wanted` blocks of one of these classes, from the lowest addresses on.
     pub(crate) fn take(&mut self, class: usize, links: Links, wanted: u32, pages: &mut PageCounts) -> Chain {
         let grains = size_of_class(class) / GRAIN;
-        let align = 1 << grains.trailing_zeros();
+        let align = (1 << grains.trailing_zeros()).min(MOST_ALIGNED);
         let mut chain = Chain { end: links, ..Chain::EMPTY };
         let (mut from, mut longest) = (0, 0);
         while let Some((begin, end)) = self.map.next_run(from) {
             let mut at = begin.next_multiple_of(align).min(end);
-            longest = longest.max(at - begin);
+            longest = longest.max(if end - at >= grains { at - begin } else { end - begin });
             while end - at >= grains {
                 if chain.count == wanted {
                     // What lies above has not been looked at.
@@ -296,8 +300,10 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::atomic::AtomicBool;
     use std::thread;
+    use std::vec::Vec;
 
     use super::*;
+    use crate::links::Key;
 
     fn empty() -> Box<GrainMap> {
         let words = || [const { AtomicU64::new(0) }; WORDS];
@@ -332,11 +338,45 @@ mod tests {
         for (first, grains) in &blocks {
             assert_eq!(map.class_at(first * GRAIN), Some(class_of(grains * GRAIN)));
         }
-        let mut ends = blocks.iter().map(|(first, grains)| (*first, first + grains)).collect::<std::vec::Vec<_>>();
+        let mut ends = blocks.iter().map(|(first, grains)| (*first, first + grains)).collect::<Vec<_>>();
         ends.push((GRAINS, GRAINS));
         let starts = core::iter::once(0).chain(ends.iter().map(|(_, end)| *end));
         let holes = starts.zip(&ends).filter(|(end, (first, _))| end < first).count();
         assert_eq!(map.count_holes(), holes);
+    }
+
+    /// A search that finds no hole for a class tells the heap how long the longest may be: a hole that is longer is not
+    /// found again. Those in which an aligned block does not fit count as a whole.
+    #[test]
+    fn no_hole_is_longer_than_the_longest() {
+        let (map, mut memory) = (empty(), std::vec![0_u8; 2 * SLAB]);
+        let start = memory.as_mut_ptr().wrapping_add(memory.as_ptr().align_offset(SLAB));
+        let (mut slab, mut pages) = (Slab::new(1, true), PageCounts::NONE);
+        let links = Links::InBlock(Key(0));
+        let mut dissolved = DissolvedSlab { slab: &mut slab, map: &map, start };
+        // SAFETY: the slab begins there, and no block of it is in a list.
+        unsafe { dissolved.dissolve(links) };
+        let (mut random, mut blocks) = (fastrand::Rng::with_seed(3), Vec::new());
+        for _ in 0..20_000 {
+            let class = random.usize(SOLUBLE);
+            if random.bool() || blocks.is_empty() {
+                let chain = dissolved.take(class, links, random.u32(1..4), &mut pages);
+                let mut block = chain.first;
+                for _ in 0..chain.count {
+                    blocks.push((block.addr() - start.addr(), class));
+                    // SAFETY: the block was just taken, and nothing has been written there since.
+                    block = unsafe { links.next(block) };
+                }
+            } else {
+                let (offset, class) = blocks.swap_remove(random.usize(..blocks.len()));
+                assert!(dissolved.put(offset, class, &mut pages).is_ok());
+            }
+            let (mut from, mut longest) = (0, 0);
+            while let Some((begin, end)) = map.next_run(from) {
+                (from, longest) = (end, longest.max(end - begin));
+            }
+            assert!(dissolved.slab.longest() as usize >= longest.min(LONGEST as usize));
+        }
     }
 
     #[test]
