@@ -61,6 +61,7 @@ mod pidfd;
 mod platform;
 mod process;
 mod program;
+mod purge_batch;
 mod ranges;
 #[cfg(feature = "refusals")]
 pub mod refusals;
@@ -114,7 +115,8 @@ pub use process::{
     peak_resident, process_id, thread_id, variable,
 };
 pub use program::{FileName, LONGEST_NAME, executed_name, linked_program_name, program_name};
-pub use ranges::{PageRange, purge, purge_all, purges_by_vectors};
+pub use purge_batch::PurgeBatch;
+pub use ranges::{PageRange, purge};
 pub use refused::Refused;
 pub use reservation::{Reservation, give_addresses_back, take_addresses_back};
 pub use secret::secret_word;

@@ -3,7 +3,7 @@
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicIsize, AtomicPtr, Ordering};
 
-use heapwright_os::{ForkPass, Lock, Refused, Reservation, page_size, round_to_pages};
+use heapwright_os::{ForkPass, Lock, PageRange, PurgeBatch, Refused, Reservation, page_size, round_to_pages};
 
 use super::draw::{CHOICES, Draw};
 use super::record::{Past, give_run, take_run};
@@ -39,6 +39,14 @@ const KEPT_PART: isize = 8;
 
 /// The longest blocks that are drawn one by one from slabs with [`CHOICES`] of them only. Slabs have few longer ones.
 const LONGEST_AMONG_MANY: usize = 1 << 10;
+
+/// A run of idle pages of a slab.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    number: u32,
+    first: u8,
+    end: u8,
+}
 
 /// The slabs of the class whose lock is held.
 struct OwnSlabs(());
@@ -262,24 +270,53 @@ impl Shelf {
         Some(number)
     }
 
-    /// Takes slabs of which no block is in use off the shelf, and purges the idle pages of the others.
+    /// Takes slabs of which no block is in use off the shelf, and purges the idle pages of the others. Returns how many
+    /// pages that were.
     #[cold]
     fn trim(&mut self) -> usize {
         let mut next = self.listed.first();
-        let (before, mut returned) = (self.idle, 0);
+        let (before, mut runs, mut purged) = (self.idle, PurgeBatch::new(), 0);
         while let Some(number) = next {
             let slab = self.own.slab(number);
             next = slab.node.next();
             if slab.is_unused() {
                 remove(self.unlist(number));
-            } else if let Some(start) = NonNull::new(ARENA.start_of(number)) {
-                // SAFETY: the slab begins there.
-                returned += unsafe { slab.return_idle(start) };
+            } else {
+                purged += self.add_idle(number, &mut runs);
             }
         }
+        purged += self.purge(&mut runs);
         self.idle = 0;
         self.count_idle(before);
-        returned
+        purged
+    }
+
+    /// Adds the idle pages of a slab to others; purges these when they are enough, and returns how many they were.
+    fn add_idle(&mut self, number: u32, runs: &mut PurgeBatch<Run>) -> usize {
+        let (start, mut from, mut purged) = (ARENA.start_of(number), 0, 0);
+        while let Some(pages) = self.own.slab(number).next_idle_run(from)
+            && let Some(first) = NonNull::new(start.wrapping_add(pages.start * page_size()))
+        {
+            from = pages.end;
+            let range = PageRange { start: first, length: pages.len() * page_size() };
+            if runs.add(range, Run { number, first: pages.start as u8, end: pages.end as u8 }) {
+                purged += self.purge(runs);
+            }
+        }
+        purged
+    }
+
+    /// Purges idle pages; returns how many.
+    fn purge(&mut self, runs: &mut PurgeBatch<Run>) -> usize {
+        let mut purged = 0;
+        // SAFETY: no block that is out overlaps these pages: the lock is held since they were found idle.
+        unsafe {
+            runs.purge(|range, run| {
+                self.own.slab(run.number).close_all(run.first.into()..run.end.into());
+                purged += range.length / page_size();
+            });
+        }
+        purged
     }
 
     /// Puts a slab of which no block is in use into the stock, or frees it.

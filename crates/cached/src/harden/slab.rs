@@ -4,9 +4,8 @@
 //! are given back to the system. A block is free (its page is open), or out: with the program, or waiting.
 
 use core::ops::Range;
-use core::ptr::NonNull;
 
-use heapwright_os::{abort, page_size, purge};
+use heapwright_os::{abort, page_size};
 
 use super::draw::Draw;
 use heapwright_slabs::classes::{CLASSES, GRAIN, SLAB, blocks_before, size_of_class};
@@ -182,22 +181,11 @@ impl Slab {
         }
     }
 
-    /// Gives the pages back that are in memory for nothing; returns how many.
-    ///
-    /// # Safety
-    /// The slab begins at `start`.
-    pub(super) unsafe fn return_idle(&mut self, start: NonNull<u8>) -> usize {
-        let (mut page, mut returned) = (0, 0);
-        while page < self.pages() {
-            let run = (page..self.pages()).take_while(|&page| self.is_idle(page)).count();
-            // SAFETY: no block that is out overlaps these pages.
-            if run != 0 && unsafe { purge(start.add(page * page_size()), run * page_size()) }.is_ok() {
-                (page..page + run).for_each(|page| self.close(page));
-                returned += run;
-            }
-            page += run.max(1);
-        }
-        returned
+    /// Returns the first run of pages at or above one that are in memory for nothing.
+    pub(super) fn next_idle_run(&self, from: usize) -> Option<Range<usize>> {
+        let first = (from..self.pages()).find(|&page| self.is_idle(page))?;
+        let end = (first..self.pages()).find(|&page| !self.is_idle(page)).unwrap_or(self.pages());
+        Some(first..end)
     }
 
     /// Makes the blocks that start in a closed page free.
@@ -210,7 +198,11 @@ impl Slab {
         self.closed &= !(1 << page);
     }
 
-    /// Notes that a page has been given back: of the blocks that start in it, none is out.
+    /// Notes that pages have been purged: of the blocks that start in them, none is out.
+    pub(super) fn close_all(&mut self, pages: Range<usize>) {
+        pages.for_each(|page| self.close(page));
+    }
+
     fn close(&mut self, page: usize) {
         self.resident &= !(1 << page);
         if self.closed & 1 << page != 0 {

@@ -10,7 +10,7 @@ use heapwright_placement::{Block, BlockState, Engine, FreeError, Freed, Growth, 
 use super::GrowingHeap;
 use super::batch::Batch;
 use super::extend::Short;
-use super::sweep::PageReturns;
+use super::sweep::{LEAST, PageReturns};
 use crate::policy::Policy;
 
 /// Returns what is purged with a range of pages and the hole in which it lies: see [`GrowingHeap::purge_beside`].
@@ -52,6 +52,45 @@ impl<P: Policy> GrowingHeap<P> {
         if self.dirty.mark(freed) && self.dirty.bytes() > self.sweep.from {
             self.sweep(freed.size);
         }
+    }
+
+    /// Purges some of the pending pages, if they are more than are retained; the next frees go on until few are left.
+    /// The work is bounded by the bytes that were freed.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn sweep(&mut self, freed: usize) {
+        let engine = &self.placement.engine;
+        let live = engine.counters().map(|counters| counters.live as usize);
+        let part = live.unwrap_or(engine.top()) / self.keep_part;
+        let pending = self.dirty.bytes();
+        if !self.sweep.is_under_way && pending <= self.keep.max(part) {
+            return;
+        }
+        // Without statistics it is not known what was placed meanwhile.
+        if pending <= live.map_or(0, |live| self.sweep.observe(live, pending, part)) {
+            self.dirty.watch(true);
+            return self.sweep.end(self.keep);
+        }
+        let purged = self.trim_some(LEAST.max(2 * freed));
+        self.sweep.record_purge(purged, self.dirty.bytes(), self.keep);
+        self.dirty.watch(self.sweep.is_under_way);
+    }
+
+    /// Purges every whole page that lies in a hole, and returns how many bytes that were.
+    ///
+    /// Time: proportional to the pages that came to lie in holes since the last sweep.
+    pub fn trim(&mut self) -> usize {
+        self.sweep.end(self.keep);
+        self.trim_some(usize::MAX)
+    }
+
+    /// Sets how many bytes of pages in holes are retained, see [`Settings::keep`](super::Settings).
+    pub fn set_keep(&mut self, bytes: usize) {
+        // More is retained where what was purged is needed again.
+        if bytes > self.keep || !self.sweep.is_under_way {
+            self.sweep.end(bytes);
+        }
+        self.keep = bytes;
     }
 
     /// Purges as [`GrowingHeap::trim`] the highest pages that came to lie in holes since the last sweep, up to `most`
@@ -183,6 +222,10 @@ impl<P: Policy> GrowingHeap<P> {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
     use super::*;
     use crate::Chosen;
     use crate::growing::Settings;
@@ -205,5 +248,41 @@ mod tests {
         free(5, LENGTH / 2);
         // The pages that it shares with its neighbours go with it.
         free(4, LENGTH / 2 + page_size());
+    }
+
+    const MEBIBYTE: usize = 1 << 20;
+
+    /// Replaces blocks of other lengths in turns, with 100 MiB in use; returns what was allocated meanwhile.
+    fn replace_in_turns(heap: &mut GrowingHeap<Chosen>, blocks: &mut [(NonNull<u8>, Layout)], rounds: usize) -> usize {
+        let mut allocated = 0;
+        for round in 0..rounds {
+            let layout = Layout::from_size_align(MEBIBYTE / 2 + round * 7919 % MEBIBYTE, 16).unwrap();
+            let place = round * 37 % blocks.len();
+            let (block, old) = blocks[place];
+            // SAFETY: the block is this heap's, and not used any more.
+            unsafe { heap.deallocate(block, old) }.unwrap();
+            blocks[place] = (heap.allocate(layout).unwrap(), layout);
+            allocated += layout.size();
+        }
+        allocated
+    }
+
+    #[test]
+    fn what_is_used_again_soon_is_retained_until_less_is_in_use() {
+        let settings = Settings::default();
+        for kind in [PolicyKind::First, PolicyKind::Best, PolicyKind::Next, PolicyKind::Worst, PolicyKind::Buddy] {
+            let mut heap = GrowingHeap::<Chosen>::with(kind, &settings).unwrap();
+            let layout = Layout::from_size_align(MEBIBYTE, 16).unwrap();
+            let mut blocks: Vec<_> = (0..100).map(|_| (heap.allocate(layout).unwrap(), layout)).collect();
+            let allocated = replace_in_turns(&mut heap, &mut blocks, 3000);
+            let purged = heap.returns().bytes as usize;
+            assert!(purged < allocated / 8, "{kind:?}: {purged} of {allocated} bytes were purged");
+            for (block, layout) in blocks {
+                // SAFETY: the block is this heap's, and not used any more.
+                unsafe { heap.deallocate(block, layout) }.unwrap();
+            }
+            let pending = heap.pending();
+            assert!(pending <= settings.keep, "{kind:?}: {pending} bytes are retained in an empty heap");
+        }
     }
 }

@@ -79,7 +79,7 @@ impl Slabs {
         const SLABS: u32 = 256;
         let unused = self.least_idle;
         if unused > FEW + self.pages.refaulted {
-            let mut batch = Batch::EMPTY;
+            let mut batch = Batch::default();
             self.add_some_idle(unused, SLABS, &mut batch);
             self.purge_batch(&mut batch);
             self.record_purged(batch.purged);

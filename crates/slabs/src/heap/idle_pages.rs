@@ -88,7 +88,7 @@ impl Slabs {
             self.pages.forget();
             self.purging.refaulted = self.pages.refaulted;
         }
-        let mut batch = Batch::EMPTY;
+        let mut batch = Batch::default();
         let found = self.add_some_idle(PAGES, SLABS, &mut batch);
         self.purge_batch(&mut batch);
         self.record_purged(batch.purged);
@@ -103,7 +103,7 @@ impl Slabs {
     #[cold]
     #[inline(never)]
     pub(super) fn purge_idle(&mut self, is_wanted: &dyn Fn() -> bool) {
-        let mut batch = Batch::EMPTY;
+        let mut batch = Batch::default();
         for first in self.firsts() {
             let mut next = Some(first);
             while let Some(number) = next
