@@ -33,6 +33,8 @@ fn main() {
     cached::trim();
     holes_reach_across_pages_that_are_not_in_memory();
     cached::trim();
+    what_is_done_again_and_again_dissolves_little();
+    cached::trim();
     holes_are_the_last_resort();
 }
 
@@ -126,6 +128,35 @@ fn holes_reach_across_pages_that_are_not_in_memory() {
     let more = slab_bytes() - before;
     assert!(more < BYTES / 2, "{more} bytes of slabs more");
     kept.into_iter().chain(blocks).for_each(Filled::free);
+}
+
+/// Vectors that grow in turns leave holes in the slabs of each length before, and all are freed at the end of each round:
+/// to dissolve these slabs saves little, and is paid for in each round.
+fn what_is_done_again_and_again_dissolves_little() {
+    const VECTORS: usize = 20_000;
+    let mut random = seeded(18);
+    let dissolved = [(); 12].map(|()| {
+        let mut vectors: Vec<(usize, Option<Filled>)> = (0..VECTORS).map(|_| (0, None)).collect();
+        let mut most = 0;
+        for step in 0..64 * VECTORS {
+            let (length, items) = &mut vectors[random.usize(..VECTORS)];
+            *length += 4;
+            if length.is_power_of_two() && *length >= 16 {
+                let longer = Filled::new(random.u64(..), 2 * *length);
+                if let Some(shorter) = items.replace(longer) {
+                    shorter.free();
+                }
+            }
+            if step % VECTORS == 0 {
+                most = cached::census().expect("the heap is ready").dissolved().slabs.max(most);
+            }
+        }
+        vectors.into_iter().filter_map(|(_, items)| items).for_each(Filled::free);
+        most
+    });
+    println!("slabs that are dissolved in each round: {dissolved:?}");
+    assert!(dissolved[0] > 20, "{dissolved:?}");
+    assert!(dissolved[6..].iter().all(|&slabs| slabs < dissolved[0] / 2), "{dissolved:?}");
 }
 
 fn other_threads_free_blocks_of_dissolved_slabs() {

@@ -1,8 +1,10 @@
-//! Memory of slabs of which all blocks are freed, in another order than theirs, is purged a few times, and retained
-//! from then on, though the slabs that were purged have gone. A process of its own, because the test counts what is
+//! Memory of slabs of which all blocks are freed, in another order than theirs, is purged a few times, and retained for
+//! longer after each, though the slabs that were purged have gone. A process of its own, because the test counts what is
 //! purged.
 
 mod common;
+
+use std::time::Instant;
 
 use common::{Filled, purged, ready};
 use heapwright_cached::{self as cached, Measures, Purging};
@@ -19,7 +21,8 @@ fn memory_of_which_nothing_stays_is_retained() {
     cached::set_purging(Purging::Never);
     ready();
     let mut random = common::seeded(1);
-    let swings = [(); 8].map(|()| {
+    let begin = Instant::now();
+    let swings = [(); 12].map(|()| {
         let before = purged();
         let mut blocks: Vec<_> = (0..BLOCKS).map(|number| Filled::new(number as u64, SIZE)).collect();
         random.shuffle(&mut blocks);
@@ -28,5 +31,8 @@ fn memory_of_which_nothing_stays_is_retained() {
     });
     println!("purged in each swing: {swings:?}");
     assert!(swings[0] > ALL / 4, "{swings:?}");
-    assert!(swings[4..].iter().sum::<u64>() < ALL / 2, "{swings:?}");
+    // After 0.2, 0.6 and 1.4 seconds, and every 1.6 seconds from then on.
+    let most = 4 + begin.elapsed().as_millis() / 1600;
+    let purges = swings.iter().filter(|&&bytes| bytes > ALL / 16).count();
+    assert!(purges as u128 <= most, "{swings:?}, of which {most} may be");
 }

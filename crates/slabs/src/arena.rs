@@ -422,7 +422,7 @@ impl ArenaState {
         // SAFETY: the length is not 0 and the alignment a power of two.
         let layout = unsafe { Layout::from_size_align_unchecked(SLAB, SLAB) };
         self.stretches.observe_end(self.end());
-        let start = self.place(layout).ok()?;
+        let (start, was_kept) = self.place_pages(layout).ok()?;
         let used = self.pages.counters().map_or(0, |counters| counters.live as usize);
         let stretch = self.stretches.observe_slab(start, used, (self.pages.base(), self.end()));
         ARENA.slabs_placed.fetch_add(1, Ordering::Relaxed);
@@ -431,7 +431,7 @@ impl ArenaState {
             // Once all memory is refused, the blocks of slabs that dissolve are what is left.
             let _ = self.cover_grain_map(number);
         }
-        Some((number, self.pages.was_kept(start, SLAB), stretch))
+        Some((number, was_kept, stretch))
     }
 
     /// Makes room for the map of a slab, and of all others before the heap's end.
@@ -446,17 +446,23 @@ impl ArenaState {
     ///
     /// # Errors
     /// [`OutOfMemory`].
-    #[inline(never)]
     pub fn place(&mut self, layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
+        self.place_pages(layout).map(|(start, _)| start)
+    }
+
+    /// As [`ArenaState::place`]; also returns whether the pages are in memory already.
+    #[inline(never)]
+    fn place_pages(&mut self, layout: Layout) -> Result<(NonNull<u8>, bool), OutOfMemory> {
         let placed = self.pages.allocate_soon(layout).map_err(|_| OutOfMemory)?;
         if self.cover_pages().is_err() {
             // SAFETY: the block was just placed, and its address has not been returned.
             let _ = unsafe { self.pages.deallocate_unsized(placed) };
             return Err(OutOfMemory);
         }
+        let was_kept = self.pages.take_pending(placed, layout.size());
         self.retention.observe_placement(layout.size(), &mut self.pages);
         self.observe_taken();
-        Ok(placed)
+        Ok((placed, was_kept))
     }
 
     /// Returns the address up to which the pages are accessible.

@@ -1,7 +1,7 @@
 //! The OS pages inside holes that may still be resident.
 //!
 //! A page is marked when a free makes it lie wholly within a hole. The mark stays when the page is used again, so that
-//! churn in one place is not counted repeatedly. The sweep that takes the marks asks the engine what lies there now. It
+//! churn in one place is not counted repeatedly, unless the heap's user has it removed. The sweep that takes the marks asks the engine what lies there now. It
 //! finds them by a summary of the table, in time that does not grow with the heap's length.
 
 use core::ops::Range;
@@ -102,13 +102,22 @@ impl DirtyPages {
         self.marked != before || self.is_watched
     }
 
-    /// Returns whether all of these pages are marked.
-    pub(super) fn has_all(&self, pages: Range<usize>) -> bool {
-        let mut words = (pages.start / 64..pages.end.div_ceil(64)).map(|word| (mask_of(word, &pages), word));
+    /// Removes the marks of these pages; returns whether all of them had one.
+    pub(super) fn unmark(&mut self, pages: Range<usize>) -> bool {
         // Without marks the table is not touched: a small program has no page of it.
-        // SAFETY: the pages belong to a block, so that the covered part contains a word for each, which is readable.
-        self.marked != 0
-            && words.all(|(mask, word)| unsafe { self.bits.base().cast::<u64>().add(word).read() } & mask == mask)
+        if self.marked == 0 {
+            return false;
+        }
+        let (mut left, count) = (self.marked, pages.len());
+        for word in pages.start / 64..pages.end.div_ceil(64) {
+            let bits = &mut self.words()[word];
+            let found = *bits & mask_of(word, &pages);
+            if found != 0 {
+                *bits &= !found;
+                left -= found.count_ones() as usize;
+            }
+        }
+        core::mem::replace(&mut self.marked, left) - left == count
     }
 
     /// Removes and returns the highest run of marked pages in `within`, or the last `most` pages (not 0) of it.
@@ -231,10 +240,8 @@ mod tests {
                 }
                 _ => {
                     let start = numbers.below(reach - most);
-                    assert_eq!(
-                        dirty.has_all(start..start + most),
-                        (start..start + most).all(|page| plain.contains(&page))
-                    );
+                    let removed = (start..start + most).filter(|page| plain.remove(page)).count();
+                    assert_eq!(dirty.unmark(start..start + most), removed == most);
                 }
             }
             assert_eq!(dirty.bytes(), plain.len() * page_size());

@@ -4,7 +4,9 @@
 //! slab of its own that is cold and sparse. It is cold if no list was filled from it while the heap got the last half
 //! MiB of slabs, or a 128th of what it has; and sparse if at most half of what it has in memory is out. Such a slab is
 //! dissolved (`slab::dissolved`) and serves all classes up to 8 KiB. Lists are filled from dissolved slabs when no slab
-//! of the class has blocks. A program in a steady state needs no other slabs, and none of its slabs is dissolved.
+//! of the class has blocks. A program in a steady state needs no other slabs, and none of its slabs is dissolved. Where
+//! all blocks of dissolved slabs are freed soon, as in a program that does the same again and again, more must lie in
+//! holes before others are dissolved.
 //!
 //! Each attempt looks at a few classes and a few slabs, and continues where the last one ended.
 
@@ -66,10 +68,14 @@ pub(super) struct Age {
     search: u8,
     /// Number of slabs that the heap has got in this step.
     slabs: u32,
+    /// The most slabs that the heap had.
+    most: u32,
+    /// Number of slabs that were dissolved in vain: soon all their blocks were freed. One is forgotten every few steps.
+    vain: u8,
 }
 
 impl Age {
-    pub(super) const NEW: Age = Age { now: 0, search: 0, slabs: 0 };
+    pub(super) const NEW: Age = Age { now: 0, search: 0, slabs: 0, most: 0, vain: 0 };
 
     pub(super) fn now(&self) -> u8 {
         self.now
@@ -77,14 +83,47 @@ impl Age {
 
     /// Records that a heap with `count` slabs has got one of them.
     pub(super) fn record_slab(&mut self, count: u32) {
-        /// The slabs of a step: half a MiB, or a part of those of the heap.
-        const LEAST: u32 = 8;
-        const PART: u32 = 128;
+        /// The steps after which a slab that was dissolved in vain is forgotten.
+        const STEPS: u8 = 8;
         self.slabs += 1;
-        if self.slabs >= LEAST.max(count / PART) {
+        self.most = self.most.max(count);
+        if self.slabs >= slabs_of_step(count) {
             (self.slabs, self.now) = (0, self.now.wrapping_add(1));
+            self.vain -= u8::from(self.now.is_multiple_of(STEPS)).min(self.vain);
         }
     }
+
+    /// Records that no block is left of a slab that was dissolved at an age. That was in vain if the heap has got less
+    /// than four times its slabs since, as far as ages can be told apart.
+    fn record_emptied(&mut self, dissolved_at: u8) {
+        const SOON: u32 = 4;
+        const LONGEST: u32 = 128;
+        let soon = (SOON * self.most / slabs_of_step(self.most)).min(LONGEST);
+        if u32::from(self.now.wrapping_sub(dissolved_at)) < soon {
+            self.vain = (self.vain + 1).min(Age::MOST_VAIN);
+        }
+    }
+
+    /// Forgets which slabs were dissolved in vain: memory is what matters now.
+    pub(super) fn forget_vain(&mut self) {
+        self.vain = 0;
+    }
+
+    /// Returns the part of a heap's memory that lies in holes before slabs are dissolved.
+    fn part_in_holes(&self) -> usize {
+        (16 >> (self.vain / Age::VAIN_TO_DOUBLE)).max(1)
+    }
+
+    /// As many in vain double the part: nothing is dissolved after four times as many, until some are forgotten.
+    const VAIN_TO_DOUBLE: u8 = 16;
+    const MOST_VAIN: u8 = 6 * Age::VAIN_TO_DOUBLE;
+}
+
+/// The slabs that a heap with `count` slabs gets in a step: half a MiB, or a part of those that it has.
+fn slabs_of_step(count: u32) -> u32 {
+    const LEAST: u32 = 8;
+    const PART: u32 = 128;
+    LEAST.max(count / PART)
 }
 
 impl Slabs {
@@ -105,8 +144,11 @@ impl Slabs {
     fn take_dissolved(&mut self, class: usize, links: Links, wanted: u32) -> Option<(NonNull<u8>, Chain)> {
         /// Slabs of a list that are tried: their longest runs may be too short.
         const TRIES: usize = 16;
+        /// The least hole that is worth a search, in grains: to look at a slab takes some 100 ns, also for a block of 16
+        /// bytes.
+        const LEAST_HOLE: u32 = 512 / GRAIN as u32;
         let grains = (size_of_class(class) / GRAIN) as u32;
-        for list in DissolvedSlabs::index_of(grains)?..DissolvedSlabs::LISTS {
+        for list in DissolvedSlabs::index_of(grains.max(LEAST_HOLE))?..DissolvedSlabs::LISTS {
             let mut next = self.dissolved.lists[list].first();
             for _ in 0..TRIES {
                 let Some(number) = next else { break };
@@ -199,9 +241,8 @@ impl Slabs {
     /// Whether the heap keeps much memory in holes.
     fn has_much_in_holes(&self) -> bool {
         const LEAST: usize = 1 << 20;
-        const PART: usize = 16;
         let resident = self.pages.resident as usize * PAGE;
-        let (least, part) = if scarcity::is_scarce() { (LEAST / 16, 8 * PART) } else { (LEAST, PART) };
+        let (least, part) = if scarcity::is_scarce() { (LEAST / 16, 128) } else { (LEAST, self.age.part_in_holes()) };
         resident.saturating_sub(self.bytes_out) > least.max(resident / part)
     }
 
@@ -283,8 +324,51 @@ impl Slabs {
     /// Gives up a dissolved slab of which no block is out.
     fn release_dissolved(&mut self, number: u32) {
         if let Some(list) = DissolvedSlabs::index_of(self.own.slab(number).longest()) {
+            self.age.record_emptied(self.own.slab(number).taken_at);
             self.unlist_dissolved(list, number);
             self.return_to_arena(number);
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Gets 200 slabs, and then `steps` steps of others in a heap that has no more than these.
+    fn get_slabs(age: &mut Age, steps: u32) {
+        (1..=200).for_each(|count| age.record_slab(count));
+        (0..8 * steps).for_each(|_| age.record_slab(200));
+    }
+
+    #[test]
+    fn what_is_dissolved_in_vain_is_dissolved_later_and_forgotten_in_time() {
+        let mut age = Age::NEW;
+        get_slabs(&mut age, 0);
+        let mut parts = [(); 7].map(|()| {
+            let part = age.part_in_holes();
+            (0..16).for_each(|_| age.record_emptied(age.now()));
+            part
+        });
+        assert_eq!(parts, [16, 8, 4, 2, 1, 1, 1]);
+        parts = [(); 7].map(|()| {
+            get_slabs(&mut age, 8 * 16 - 25);
+            age.part_in_holes()
+        });
+        assert_eq!(parts, [1, 1, 2, 4, 8, 16, 16]);
+    }
+
+    #[test]
+    fn what_lasts_was_not_dissolved_in_vain() {
+        let mut age = Age::NEW;
+        for _ in 0..100 {
+            let dissolved_at = age.now();
+            get_slabs(&mut age, 100);
+            age.record_emptied(dissolved_at);
+        }
+        assert_eq!(age.part_in_holes(), 16);
+        (0..100).for_each(|_| age.record_emptied(age.now()));
+        age.forget_vain();
+        assert_eq!(age.part_in_holes(), 16);
     }
 }

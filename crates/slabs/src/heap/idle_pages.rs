@@ -122,6 +122,7 @@ impl Slabs {
         }
         self.purging.is_under_way = false;
         self.pages.forget();
+        self.age.forget_vain();
     }
 
     /// Adds up to `most` idle pages, and the rest of a slab's, to a batch, from where the last call ended; looks at up

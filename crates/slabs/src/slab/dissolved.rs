@@ -113,6 +113,55 @@ impl GrainMap {
         Some((begin, find(&self.used, begin, |used| used).unwrap_or(GRAINS)))
     }
 
+    /// The lowest multiple of `align`, at most [`MOST_ALIGNED`], at or above `from` at which that many grains are free.
+    fn next_place(&self, from: usize, grains: usize, align: usize) -> Option<usize> {
+        if grains > 64 { self.next_long_place(from, grains, align) } else { self.next_short_place(from, grains, align) }
+    }
+
+    /// The same for up to 64 grains, in time that does not depend on the number of holes: they lie in two words.
+    fn next_short_place(&self, from: usize, grains: usize, align: usize) -> Option<usize> {
+        let multiples = u64::MAX / ((1 << align) - 1);
+        let mut wanted = multiples & u64::MAX << (from % 64);
+        for word in from / 64..WORDS {
+            let free = self.free(word);
+            let mut places = u128::from(free) | u128::from(self.free(word + 1)) << 64;
+            // A bit stands for `run` free grains from there on.
+            let mut run = 1;
+            while places as u64 & wanted != 0 && run < grains {
+                let more = run.min(grains - run);
+                places &= places >> more;
+                run += more;
+            }
+            let found = places as u64 & wanted;
+            if found != 0 {
+                return Some(word * 64 + found.trailing_zeros() as usize);
+            }
+            wanted = multiples;
+        }
+        None
+    }
+
+    /// The same for more than 64 grains: only holes that reach across the end of a word are as long.
+    fn next_long_place(&self, from: usize, grains: usize, align: usize) -> Option<usize> {
+        let (mut word, mut wanted) = (from / 64, u64::MAX << (from % 64));
+        while word < WORDS {
+            let begin = (word + 1) * 64 - (self.free(word) & wanted).leading_ones() as usize;
+            let whole = (word + 1..WORDS).find(|&word| self.free(word) != u64::MAX).unwrap_or(WORDS);
+            let end = whole * 64 + self.free(whole).trailing_ones() as usize;
+            let at = begin.next_multiple_of(align);
+            if at + grains <= end {
+                return Some(at);
+            }
+            (word, wanted) = (whole, u64::MAX);
+        }
+        None
+    }
+
+    /// Returns the free grains of a word, one bit each; none behind the last.
+    fn free(&self, word: usize) -> u64 {
+        self.used.get(word).map_or(0, |used| !used.load(Ordering::Relaxed))
+    }
+
     /// How many free grains lie around those of a free block, at most [`LONGEST`].
     fn run_around(&self, first: usize, grains: usize) -> u32 {
         let behind = find(&self.used, first + grains, |used| used).unwrap_or(GRAINS);
@@ -226,23 +275,19 @@ impl DissolvedSlab<'_> {
         let grains = size_of_class(class) / GRAIN;
         let align = (1 << grains.trailing_zeros()).min(MOST_ALIGNED);
         let mut chain = Chain { end: links, ..Chain::EMPTY };
-        let (mut from, mut longest) = (0, 0);
-        while let Some((begin, end)) = self.map.next_run(from) {
-            let mut at = begin.next_multiple_of(align).min(end);
-            longest = longest.max(if end - at >= grains { at - begin } else { end - begin });
-            while end - at >= grains {
-                if chain.count == wanted {
-                    // What lies above has not been looked at.
-                    return chain;
-                }
-                self.take_out(at, grains, pages);
-                self.append(at, &mut chain);
-                at += grains;
-            }
-            longest = longest.max(end - at);
-            from = end;
+        let mut from = 0;
+        while chain.count < wanted {
+            let Some(at) = self.map.next_place(from, grains, align) else {
+                // A hole that is longer holds a place at any such multiple.
+                let is_misaligned = align > 1 && self.map.next_place(0, grains, 1).is_some();
+                let longest = if is_misaligned { grains + align - 2 } else { grains - 1 };
+                self.slab.longest = self.slab.longest.min(longest as u16);
+                break;
+            };
+            self.take_out(at, grains, pages);
+            self.append(at, &mut chain);
+            from = at + grains;
         }
-        self.slab.longest = self.slab.longest.min(longest as u16);
         chain
     }
 
