@@ -84,19 +84,18 @@ fn begin(number: u32, length: usize, layout: Layout, contents: Contents) -> Opti
 
 /// Places a span.
 fn place(length: usize, spare: usize, align: usize) -> Option<u32> {
+    decay::attend_span();
     if align <= SLAB
         && spare == 0
         && let Some(number) = ready_spans::take(length)
     {
-        // SAFETY: the span is sealed, and not in use.
+        // SAFETY: the span is not in use, and can be reopened.
         match unsafe { span_pages::reopen(number) } {
             Ok(()) => return Some(number),
             Err(Refused) => remove(number),
         }
     }
-    let placed = span_pages::place(&mut *ARENA.lock()?, length, spare, align);
-    decay::attend_span();
-    placed
+    span_pages::place(&mut *ARENA.lock()?, length, spare, align)
 }
 
 /// Frees the block at a number.
@@ -116,22 +115,32 @@ pub(super) fn free(number: u32, block: NonNull<u8>) -> Result<(), FreeError> {
         unsafe { span_pages::seal(number) };
         wait(number, length);
     } else {
-        if measures().have(Measures::ZERO) {
-            // SAFETY: as above.
-            unsafe { span_pages::clear(number) };
+        // SAFETY: as above.
+        unsafe {
+            (*span::span(number)).dirty = length;
+            if measures().have(Measures::ZERO) {
+                span_pages::clear(number);
+            }
         }
-        remove(number);
+        if measures().have(Measures::GUARD) {
+            make_ready(number);
+        } else {
+            remove(number);
+        }
     }
     Ok(())
+}
+
+/// Keeps a span of which nothing is in use for the next block of its length, or frees it.
+fn make_ready(number: u32) {
+    let other = if span_pages::is_reopenable(number) { ready_spans::add(number) } else { Some(number) };
+    other.into_iter().chain(core::iter::from_fn(ready_spans::take_excess)).for_each(remove);
 }
 
 fn wait(number: u32, length: usize) {
     let mut waiting = WAITING.lock();
     while let Some(LongSpan { number, .. }) = waiting.make_room(length, MOST_WAITING) {
-        let other = if span_pages::is_reopenable(number) { ready_spans::add(number) } else { Some(number) };
-        if let Some(number) = other {
-            remove(number);
-        }
+        make_ready(number);
     }
     waiting.add(LongSpan { number, bytes: length });
 }

@@ -1,10 +1,10 @@
-//! Spans of long blocks that have waited: they are sealed, without memory, and serve the next blocks of their length
-//! with fewer system calls than new spans.
+//! Spans of long blocks that were freed, with their guards: they serve the next blocks of their length with fewer system
+//! calls than new spans. Where freed blocks wait, they have done so, and are sealed, without memory; otherwise they keep
+//! their memory, so that only a few of those that are not much longer than a slab are here.
 
 use heapwright_os::{ForkPass, Lock};
 
-use super::Measures;
-use super::span;
+use super::{Measures, span, span_pages};
 use heapwright_slabs::mode::measures;
 
 /// The number of spans that there is room for.
@@ -13,30 +13,43 @@ const ROOM: usize = 32;
 /// The number of spans of one length among which one is drawn, where choices are random.
 const LEAST_DRAWN: usize = 4;
 
-/// Spans, by their numbers.
+/// The bytes of memory that all spans may keep.
+const MOST_KEPT: usize = 1 << 20;
+
+/// Spans, by their numbers, and the bytes of their memory.
 struct Ready {
     count: usize,
     numbers: [u32; ROOM],
+    kept: usize,
 }
 
-static READY: Lock<Ready> = Lock::new(Ready { count: 0, numbers: [0; ROOM] });
+static READY: Lock<Ready> = Lock::new(Ready { count: 0, numbers: [0; ROOM], kept: 0 });
 
 impl Ready {
     fn take(&mut self, at: usize) -> u32 {
         let number = self.numbers[at];
         self.numbers.copy_within(at + 1..self.count, at);
         self.count -= 1;
+        self.kept -= span_pages::kept(number);
         number
     }
 }
 
-/// Adds a sealed span; returns the one that has been here longest if there is no room for both.
+/// Adds a span that can be [reopened](span_pages::reopen); returns the one that has been here longest if there is no
+/// room for both.
 pub(super) fn add(number: u32) -> Option<u32> {
     let ready = &mut *READY.lock();
     let oldest = (ready.count == ROOM).then(|| ready.take(0));
     ready.numbers[ready.count] = number;
     ready.count += 1;
+    ready.kept += span_pages::kept(number);
     oldest
+}
+
+/// Takes the span that has been here longest, as long as they keep too much memory.
+pub(super) fn take_excess() -> Option<u32> {
+    let ready = &mut *READY.lock();
+    (ready.kept > MOST_KEPT).then(|| ready.take(0))
 }
 
 /// Takes a span of a length, drawn among several where choices are random.

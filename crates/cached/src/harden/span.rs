@@ -80,6 +80,8 @@ pub(super) struct Span {
     pub(super) protected: u8,
     /// How the body is made inaccessible.
     pub(super) seal: Seal,
+    /// Of a sealed body that is not long: whether all of it was in memory before.
+    pub(super) was_full: bool,
     /// Of a slab: the records of its blocks.
     pub(super) run: Option<Run>,
     /// The length of the body in bytes: whole OS pages.

@@ -5,7 +5,8 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use heapwright_os::{
-    Guarded, Refused, forbid, give_addresses_back, guard, page_size, permit, purge, take_addresses_back, unguard,
+    Guarded, Refused, forbid, give_addresses_back, guard, page_size, permit, populate, purge, resident_unless_filtered,
+    take_addresses_back, unguard,
 };
 
 use super::span::{Kind, Seal, Span, cover, draw_below, kind, set_kind, span};
@@ -164,6 +165,8 @@ pub(super) unsafe fn seal(number: u32) {
     unsafe {
         let length = (*record).length;
         let Some(body) = NonNull::new(ARENA.start_of(number)) else { return };
+        (*record).was_full =
+            length <= LONGEST_POPULATED && resident_unless_filtered(body, length).is_some_and(|bytes| bytes == length);
         if length <= LONGEST_GUARDED
             && let Ok(guarded) = guard(body, length)
         {
@@ -181,13 +184,29 @@ pub(super) unsafe fn seal(number: u32) {
     }
 }
 
-/// Returns whether a sealed span can be reopened by [`reopen`].
+/// The longest bodies that are populated at once, in bytes.
+const LONGEST_POPULATED: usize = 256 << 10;
+
+/// Returns whether a span of which nothing is in use can be reopened by [`reopen`]. It is sealed, or so short that its
+/// memory can be kept.
 pub(super) fn is_reopenable(number: u32) -> bool {
+    /// The longest bodies whose memory is kept, in bytes.
+    const LONGEST_KEPT: usize = 128 << 10;
     // SAFETY: the span's record is there; the span is the caller's.
-    unsafe { (*span(number)).seal == Seal::Guards && (*span(number)).protected == 0 }
+    let Span { seal, protected, length, dirty, .. } = unsafe { &*span(number) };
+    let is_clear = *dirty == 0 || !measures().have(Measures::ZERO);
+    let is_kept = *seal == Seal::None && *length <= LONGEST_KEPT && is_clear;
+    *protected == 0 && (*seal == Seal::Guards || is_kept)
 }
 
-/// Makes the body of a sealed span accessible, which is zero.
+/// Returns the bytes of memory that a reopenable span keeps, at most.
+pub(super) fn kept(number: u32) -> usize {
+    // SAFETY: as above.
+    let Span { seal, length, .. } = unsafe { &*span(number) };
+    if *seal == Seal::None { *length } else { 0 }
+}
+
+/// Makes the body of a span accessible: zero if it was sealed, otherwise as it was.
 ///
 /// # Errors
 /// [`Refused`]; it is still sealed.
@@ -199,8 +218,17 @@ pub(super) unsafe fn reopen(number: u32) -> Result<(), Refused> {
     // SAFETY: as this function requires.
     unsafe {
         let record = span(number);
-        unguard(body, (*record).length, 0)?;
+        if (*record).seal == Seal::None {
+            return Ok(());
+        }
+        let length = (*record).length;
+        unguard(body, length, 0)?;
         (*record).seal = Seal::None;
+        if (*record).was_full {
+            // A block of the same length, of which all was used, lay here: one call instead of a page fault for each
+            // page.
+            populate(body, length);
+        }
     }
     Ok(())
 }
