@@ -38,7 +38,7 @@ use heapwright_heaps::{FreeError, ResizeError};
 use heapwright_os::{ForkPass, Line, Output, Refused, exit_at_once, round_to_pages, variable};
 
 use fault::{Fault, end};
-use heapwright_slabs::arena::ARENA;
+use heapwright_slabs::arena::{ARENA, ArenaState};
 use heapwright_slabs::classes::{GRAIN, LARGEST, SLAB, aligned_class_of, class_of, size_of_class};
 use heapwright_slabs::errors::OutOfMemory;
 use heapwright_slabs::heap::Owned;
@@ -81,13 +81,16 @@ pub(crate) fn read_environment() {
     });
 }
 
-/// Initialises the heap if any measure is taken, over pages with room for `room` slabs.
-pub(crate) fn init(room: usize) -> Result<(), Refused> {
+/// Initialises the heap if any measure is taken, over the pages of the arena.
+pub(crate) fn init(arena: &mut ArenaState) -> Result<(), Refused> {
     if !mode::is_hardened() {
         return Ok(());
     }
+    let room = arena.pages.capacity() / SLAB;
     span::init(room)?;
     record::init(room)?;
+    // SAFETY: the records of what begins in a hole are not used, and there are no links or marks under these measures.
+    unsafe { arena.pages.purge_beside(span::records_within) };
     shelf::init()?;
     cache::init()?;
     canary::init();
@@ -245,11 +248,13 @@ pub(crate) fn span_at(number: u32) -> Option<SpanAt> {
 /// Puts back the blocks of the calling thread's cache and ends the quarantines, then frees the slabs that are not in
 /// use and purges idle pages of others; returns how many bytes were purged.
 pub(crate) fn trim() -> usize {
+    let before = shelf::purged();
     if let Some(heap) = thread::heap_if_any() {
         flush(heap);
     }
     long::release_waiting();
-    shelf::trim()
+    shelf::trim();
+    shelf::purged().saturating_sub(before)
 }
 
 /// Takes all locks for a fork.

@@ -6,33 +6,34 @@ use crate::lifecycle::{abandon, adopted, heap_to_allocate_in};
 use crate::pages::page_returns;
 use crate::{harden, long};
 use heapwright_slabs::arena::ARENA;
-use heapwright_slabs::classes::PAGE;
 use heapwright_slabs::heap::{Heap, Pages};
 use heapwright_slabs::mode;
 
 /// Flushes the calling thread's heap, reclaims for all other heaps, and purges the idle pages of slabs and the holes of
-/// the page heap. The lists of other running threads stay. Returns the number of bytes of the heap that are not in
-/// memory any more; where the system must not be asked what is, the bytes that were purged.
+/// the page heap. The lists of other running threads stay. Returns the number of bytes of the heap and its records that
+/// are not in memory any more; where the system must not be asked what is, the bytes that were purged.
 ///
 /// Time: in proportion to what is purged. What is in no memory because it was purged before takes none.
 pub fn trim() -> usize {
-    let purged_before = pages_purged();
+    if let Some(mut arena) = ARENA.lock() {
+        arena.begin_trim();
+    }
     let returned = if mode::is_hardened() {
         adopted();
         harden::trim()
     } else {
         // Blocks in an inbox whose slab has moved to another heap are sent there in the first round, and reclaimed in
         // the second.
+        let before = purged();
         trim_heaps();
         trim_heaps();
-        0
+        purged().saturating_sub(before)
     };
-    let purged = pages_purged().saturating_sub(purged_before);
     let trimmed = trim_pages();
     if !mode::is_hardened() {
         split_all_huge_pages();
     }
-    returned + purged + trimmed
+    returned + trimmed
 }
 
 /// Purges all holes of the page heap, and unmaps what lies behind the last block. Returns how many bytes of them were
@@ -51,7 +52,7 @@ fn trim_pages() -> usize {
         left = left.saturating_sub(PORTION);
     }
     if let Some(mut arena) = ARENA.lock() {
-        arena.pages.retract(PAGE);
+        arena.end_trim();
     }
     trimmed
 }
@@ -60,8 +61,8 @@ fn in_memory(range: &PageRange) -> usize {
     resident_unless_filtered(range.start, range.length).unwrap_or(range.length)
 }
 
-/// Returns the bytes of the page heap that were purged so far, whether or not they were in memory.
-fn pages_purged() -> usize {
+/// Returns the bytes of idle pages of slabs that were purged so far, and those of holes, of which none are during a trim.
+fn purged() -> usize {
     page_returns().map_or(0, |returns| returns.bytes as usize)
 }
 

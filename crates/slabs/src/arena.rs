@@ -270,12 +270,12 @@ impl Arena {
         unsafe { self.heaps.load(Ordering::Relaxed).sub(owner as usize * HEAP_STEP) }
     }
 
-    /// Initialises the arena if that has not been done. `more` is called with the number of slabs that the pages may
-    /// have, before the arena is ready, to make further tables.
+    /// Initialises the arena if that has not been done. `more` is called before the arena is ready, to make further
+    /// tables.
     ///
     /// # Errors
     /// [`Refused`] when there is no address space.
-    pub fn init(&self, more: impl Fn(usize) -> Result<(), Refused>) -> Result<(), Refused> {
+    pub fn init(&self, more: impl Fn(&mut ArenaState) -> Result<(), Refused>) -> Result<(), Refused> {
         let mut state = STATE.lock();
         if state.is_none() {
             *state = Some(self.create(more)?);
@@ -285,11 +285,11 @@ impl Arena {
     }
 
     #[cold]
-    fn create(&self, more: impl Fn(usize) -> Result<(), Refused>) -> Result<ArenaState, Refused> {
+    fn create(&self, more: impl Fn(&mut ArenaState) -> Result<(), Refused>) -> Result<ArenaState, Refused> {
         let mut capacity = CAPACITY;
         loop {
             let state = ArenaState::with(capacity);
-            match state.and_then(|state| more(state.pages.capacity() / SLAB).map(|()| state)) {
+            match state.and_then(|mut state| more(&mut state).map(|()| state)) {
                 // Where there are few addresses, as on processors with 39 bits, the pages leave some to the tables.
                 Err(Refused) if capacity / 2 >= LEAST_CAPACITY => capacity /= 2,
                 created => return created,
@@ -468,6 +468,17 @@ impl ArenaState {
     /// Returns the address up to which the pages are accessible.
     fn end(&self) -> usize {
         self.pages.base().addr().get() + self.pages.committed()
+    }
+
+    /// Has frees purge nothing from now on, until [`ArenaState::end_trim`]: what they free is weighed before it is purged.
+    pub fn begin_trim(&mut self) {
+        self.retention.hold(true, &mut self.pages);
+    }
+
+    /// Unmaps what lies behind the last block, after all holes were purged.
+    pub fn end_trim(&mut self) {
+        self.pages.retract(PAGE);
+        self.retention.hold(false, &mut self.pages);
     }
 
     /// Purges all holes, and unmaps what lies behind the last block.

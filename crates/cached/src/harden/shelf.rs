@@ -1,7 +1,7 @@
 //! The slabs of each class, behind a lock per class. Blocks are taken and put back in batches.
 
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicIsize, AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicUsize, Ordering};
 
 use heapwright_os::{ForkPass, Lock, PageRange, PurgeBatch, Refused, Reservation, page_size, round_to_pages};
 
@@ -30,6 +30,9 @@ struct Shelf {
 /// The number of slabs of all classes, and of their idle pages; changed behind the lock of a class.
 static SLABS: AtomicIsize = AtomicIsize::new(0);
 static IDLE: AtomicIsize = AtomicIsize::new(0);
+
+/// Number of pages that were purged so far.
+static PURGED: AtomicUsize = AtomicUsize::new(0);
 
 /// The number of idle pages that are kept at least.
 const LEAST_KEPT: isize = 512;
@@ -119,11 +122,15 @@ pub(super) fn put(class: usize, blocks: &[*mut u8]) {
     }
 }
 
-/// Purges idle pages, and frees slabs that are not in use; returns how many bytes were purged.
-pub(super) fn trim() -> usize {
-    let returned = shelves().iter().map(|shelf| shelf.lock().trim()).sum::<usize>();
+/// Purges idle pages, and frees slabs that are not in use.
+pub(super) fn trim() {
+    shelves().iter().for_each(|shelf| shelf.lock().trim());
     core::iter::from_fn(|| stock::take(&mut Draw::Lowest)).for_each(remove);
-    returned * page_size()
+}
+
+/// Returns the bytes of idle pages that were purged so far, whatever the reason.
+pub(super) fn purged() -> usize {
+    PURGED.load(Ordering::Relaxed) * page_size()
 }
 
 /// Takes all locks for a fork.
@@ -270,53 +277,48 @@ impl Shelf {
         Some(number)
     }
 
-    /// Takes slabs of which no block is in use off the shelf, and purges the idle pages of the others. Returns how many
-    /// pages that were.
+    /// Takes slabs of which no block is in use off the shelf, and purges the idle pages of the others.
     #[cold]
-    fn trim(&mut self) -> usize {
+    fn trim(&mut self) {
         let mut next = self.listed.first();
-        let (before, mut runs, mut purged) = (self.idle, PurgeBatch::new(), 0);
+        let (before, mut runs) = (self.idle, PurgeBatch::new());
         while let Some(number) = next {
             let slab = self.own.slab(number);
             next = slab.node.next();
             if slab.is_unused() {
                 remove(self.unlist(number));
             } else {
-                purged += self.add_idle(number, &mut runs);
+                self.add_idle(number, &mut runs);
             }
         }
-        purged += self.purge(&mut runs);
+        self.purge(&mut runs);
         self.idle = 0;
         self.count_idle(before);
-        purged
     }
 
-    /// Adds the idle pages of a slab to others; purges these when they are enough, and returns how many they were.
-    fn add_idle(&mut self, number: u32, runs: &mut PurgeBatch<Run>) -> usize {
-        let (start, mut from, mut purged) = (ARENA.start_of(number), 0, 0);
+    /// Adds the idle pages of a slab to others; purges these when they are enough.
+    fn add_idle(&mut self, number: u32, runs: &mut PurgeBatch<Run>) {
+        let (start, mut from) = (ARENA.start_of(number), 0);
         while let Some(pages) = self.own.slab(number).next_idle_run(from)
             && let Some(first) = NonNull::new(start.wrapping_add(pages.start * page_size()))
         {
             from = pages.end;
             let range = PageRange { start: first, length: pages.len() * page_size() };
             if runs.add(range, Run { number, first: pages.start as u8, end: pages.end as u8 }) {
-                purged += self.purge(runs);
+                self.purge(runs);
             }
         }
-        purged
     }
 
-    /// Purges idle pages; returns how many.
-    fn purge(&mut self, runs: &mut PurgeBatch<Run>) -> usize {
-        let mut purged = 0;
+    /// Purges idle pages.
+    fn purge(&mut self, runs: &mut PurgeBatch<Run>) {
         // SAFETY: no block that is out overlaps these pages: the lock is held since they were found idle.
         unsafe {
             runs.purge(|range, run| {
                 self.own.slab(run.number).close_all(run.first.into()..run.end.into());
-                purged += range.length / page_size();
+                PURGED.fetch_add(range.length / page_size(), Ordering::Relaxed);
             });
         }
-        purged
     }
 
     /// Puts a slab of which no block is in use into the stock, or frees it.

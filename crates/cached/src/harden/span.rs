@@ -2,10 +2,11 @@
 //! begin at multiples of 64 KiB, so that the record of a span is found by the number of the 64 KiB that an address lies
 //! in.
 
-use core::ptr::null_mut;
+use core::ops::Range;
+use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
-use heapwright_os::{Lock, Refused, page_size};
+use heapwright_os::{Lock, PageRange, Refused, page_size};
 
 use super::Measures;
 use super::draw::Draw;
@@ -115,6 +116,20 @@ pub(super) fn init(room: usize) -> Result<(), Refused> {
     Ok(())
 }
 
+/// Returns the pages of the table that contain only records of what begins in a hole, as far as they belong to a
+/// `range` of pages in it. Both are given as offsets from the arena's base. All these records are of
+/// [`Kind::Nothing`], as a page of zeros is.
+pub(super) fn records_within(range: Range<usize>, hole: Range<usize>) -> Option<PageRange> {
+    let covered = COVERED.load(Ordering::Relaxed);
+    let offset = |number: usize| number.min(covered) * size_of::<Span>();
+    let (page, last) = (page_size(), hole.end / SLAB);
+    let begin = offset(hole.start.div_ceil(SLAB)).next_multiple_of(page).max(offset(range.start / SLAB) / page * page);
+    let end = (offset(last) / page * page).min(offset(range.end.div_ceil(SLAB)).next_multiple_of(page));
+    let length = end.checked_sub(begin).filter(|&length| length != 0)?;
+    let start = NonNull::new(SPANS.load(Ordering::Relaxed).wrapping_byte_add(begin))?.cast();
+    Some(PageRange { start, length })
+}
+
 /// Draws a number below `choices`; 0 where choices are not random.
 pub(super) fn draw_below(choices: usize) -> usize {
     DISTANCE.lock().below(choices)
@@ -167,7 +182,11 @@ pub(super) fn slab_at(address: usize) -> Option<SlabAt> {
     unsafe {
         let span = SPANS.load(Ordering::Relaxed).add(number);
         let class = usize::from((*span).kind.load(Ordering::Acquire)).wrapping_sub(1);
-        (class < CLASSES).then(|| SlabAt { class, run: (*span).run.unwrap_unchecked(), length: (*span).length })
+        if class >= CLASSES {
+            return None;
+        }
+        // The slab can be removed meanwhile, if the block was not the caller's, and its record purged.
+        Some(SlabAt { class, run: (*span).run?, length: (*span).length })
     }
 }
 

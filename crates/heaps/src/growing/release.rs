@@ -96,14 +96,16 @@ impl<P: Policy> GrowingHeap<P> {
     /// Purges as [`GrowingHeap::trim`] the highest pages that came to lie in holes since the last sweep, up to `most`
     /// bytes of them, at least one page; returns how many bytes were purged. Most policies take low holes again first.
     pub fn trim_some(&mut self, most: usize) -> usize {
-        self.trim_weighed(most, |range| range.length)
+        let before = self.returns.bytes;
+        self.trim_weighed(most, |_| 0);
+        (self.returns.bytes - before) as usize
     }
 
-    /// As [`GrowingHeap::trim_some`]; returns what the purged ranges weighed before. A range can be one that was never
-    /// in memory.
+    /// As [`GrowingHeap::trim_some`]; returns what the purged ranges, and those that were purged beside them, weighed
+    /// before. A range can be one that was never in memory.
     pub fn trim_weighed(&mut self, most: usize, weigh: fn(&PageRange) -> usize) -> usize {
         let mut left = (most / page_size()).max(1);
-        let (mut batch, mut beside, mut end) = (Batch::weighed_by(weigh), Batch::weighed_by(|_| 0), usize::MAX);
+        let (mut batch, mut beside, mut end) = (Batch::weighed_by(weigh), Batch::weighed_by(weigh), usize::MAX);
         while left != 0
             && let Some(run) = self.dirty.take_run(0..end, left)
         {
@@ -119,7 +121,7 @@ impl<P: Policy> GrowingHeap<P> {
         self.returns.sweeps += 1;
         self.returns.runs += batch.runs;
         self.returns.bytes += batch.purged as u64;
-        batch.weighed
+        batch.weighed + beside.weighed
     }
 
     /// Adds the whole pages between two page boundaries that lie in holes to a batch; purges it when it is full, or no

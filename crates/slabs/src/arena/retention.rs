@@ -45,6 +45,8 @@ pub(super) struct Retention {
     looked_at: u64,
     /// Bytes of holes that were not used since, to be purged.
     unused: usize,
+    /// Whether frees purge nothing: all holes are going to be purged.
+    is_held: bool,
 }
 
 impl Retention {
@@ -56,7 +58,14 @@ impl Retention {
         least_used: 0,
         looked_at: 0,
         unused: 0,
+        is_held: false,
     };
+
+    /// Sets whether frees purge nothing.
+    pub(super) fn hold(&mut self, is_held: bool, pages: &mut GrowingHeap<FirstFit>) {
+        self.is_held = is_held;
+        self.apply(pages);
+    }
 
     /// Observes that `bytes` of pages have been placed.
     pub(super) fn observe_placement(&mut self, bytes: usize, pages: &mut GrowingHeap<FirstFit>) {
@@ -124,6 +133,9 @@ impl Retention {
     }
 
     fn apply(&self, pages: &mut GrowingHeap<FirstFit>) {
+        if self.is_held {
+            return pages.set_keep(usize::MAX);
+        }
         if scarcity::purges_at_once() {
             return pages.set_keep(FEWEST);
         }
