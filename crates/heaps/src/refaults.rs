@@ -15,7 +15,7 @@ const LONGEST: u64 = 16 * SOON;
 /// More is retained after a refault, for some time. If what is purged then is needed again soon, that was too early,
 /// and the time is twice as long from then on. A purge that was right makes it short again.
 ///
-/// Invariant: `hold` is from [`SOON`] to [`LONGEST`].
+/// Invariant: `hold` is from `SOON` to `LONGEST`.
 pub struct Refaults {
     /// Bytes purged that were not used since, and the time of the last purge.
     purged: usize,
