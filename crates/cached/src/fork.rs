@@ -71,6 +71,6 @@ pub unsafe fn after_fork_in_child() {
     }
     purging::begin_child();
     if let Some(mut arena) = ARENA.lock_in_child() {
-        arena.heaps.leave_to_parent();
+        arena.begin_child();
     }
 }

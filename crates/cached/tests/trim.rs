@@ -3,7 +3,8 @@
 
 mod common;
 
-use heapwright_cached as cached;
+use heapwright_cached::{self as cached, Measures};
+use heapwright_slabs::arena::ARENA;
 
 /// What the heap's own records and the test's may need besides.
 const SLACK: usize = 64 << 10;
@@ -20,7 +21,40 @@ fn what_trimming_says_is_what_the_process_has_less() {
     }
     assert!(largest > 256 << 10, "{largest}");
     trims_nothing_untouched();
+    a_child_does_not_wait_for_a_trim_of_its_parent();
     trims_the_marks_of_long_blocks();
+}
+
+/// A thread is in the middle of a trim when another one forks: what the child frees is purged.
+fn a_child_does_not_wait_for_a_trim_of_its_parent() {
+    const BYTES: usize = 16 << 20;
+    if common::measures().have(Measures::QUARANTINE) {
+        // What waits is no hole.
+        return;
+    }
+    let block = cached::allocate(BYTES / 4).unwrap();
+    ARENA.lock().unwrap().begin_trim();
+    // SAFETY: the child calls nothing but the heap, and `_exit`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: this is the child's only thread.
+        unsafe { cached::after_fork_in_child() };
+        let before = common::purged();
+        // More than are retained because earlier ones were used again.
+        let blocks = [(); 32].map(|()| cached::allocate(BYTES).unwrap());
+        // SAFETY: each block is freed once, and not used.
+        blocks.into_iter().for_each(|block| unsafe { cached::free(block).unwrap() });
+        let purged = common::purged() - before;
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(i32::from(purged == 0)) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0, "nothing was purged");
+    // SAFETY: the block is not used.
+    unsafe { cached::free(block).unwrap() };
+    cached::trim();
 }
 
 /// Each of many long blocks has a page of the side table that says where it begins.

@@ -481,6 +481,12 @@ impl ArenaState {
         self.retention.hold(false, &mut self.pages);
     }
 
+    /// Leaves the heaps of a parent's other threads to them, in the child of a fork. A trim by one of them does not go on.
+    pub fn begin_child(&mut self) {
+        self.heaps.leave_to_parent();
+        self.retention.hold(false, &mut self.pages);
+    }
+
     /// Purges all holes, and unmaps what lies behind the last block.
     pub fn trim(&mut self) {
         self.pages.trim();

@@ -1,8 +1,9 @@
 //! The OS pages inside holes that may still be resident.
 //!
 //! A page is marked when a free makes it lie wholly within a hole. The mark stays when the page is used again, so that
-//! churn in one place is not counted repeatedly, unless the heap's user has it removed. The sweep that takes the marks asks the engine what lies there now. It
-//! finds them by a summary of the table, in time that does not grow with the heap's length.
+//! churn in one place is not counted repeatedly, unless the heap's user has it removed. The sweep that takes the marks
+//! asks the engine what lies there now. It finds them by a summary of the table, in time that does not grow with the
+//! heap's length.
 
 use core::ops::Range;
 use core::slice;

@@ -58,7 +58,7 @@ impl<P: Policy> GrowingHeap<P> {
     /// The work is bounded by the bytes that were freed.
     #[cold]
     #[inline(never)]
-    pub(super) fn sweep(&mut self, freed: usize) {
+    fn sweep(&mut self, freed: usize) {
         let engine = &self.placement.engine;
         let live = engine.counters().map(|counters| counters.live as usize);
         let part = live.unwrap_or(engine.top()) / self.keep_part;
