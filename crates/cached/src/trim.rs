@@ -61,7 +61,8 @@ fn in_memory(range: &PageRange) -> usize {
     resident_unless_filtered(range.start, range.length).unwrap_or(range.length)
 }
 
-/// Returns the bytes of idle pages of slabs that were purged so far, and those of holes, of which none are during a trim.
+/// Returns the bytes of idle pages of slabs, and of holes, that were purged so far. During a trim, no hole is purged
+/// before its end.
 fn purged() -> usize {
     page_returns().map_or(0, |returns| returns.bytes as usize)
 }

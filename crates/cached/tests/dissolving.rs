@@ -130,8 +130,8 @@ fn holes_reach_across_pages_that_are_not_in_memory() {
     kept.into_iter().chain(blocks).for_each(Filled::free);
 }
 
-/// Vectors that grow in turns leave holes in the slabs of each length before, and all are freed at the end of each round:
-/// to dissolve these slabs saves little, and is paid for in each round.
+/// Vectors that grow in turns leave holes in the slabs of each length before, and all are freed at the end of each
+/// round. To dissolve these slabs saves little, and is paid for in each round.
 fn what_is_done_again_and_again_dissolves_little() {
     const VECTORS: usize = 20_000;
     let mut random = seeded(18);

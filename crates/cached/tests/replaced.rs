@@ -1,5 +1,5 @@
-//! Long blocks that are replaced by others of other lengths leave holes that serve the next ones: they are not purged in
-//! between. A process of its own, because the test counts what is purged.
+//! Long blocks that are replaced by others of other lengths leave holes that serve the next ones. These are not purged
+//! in between. A process of its own, because the test counts what is purged.
 
 mod common;
 

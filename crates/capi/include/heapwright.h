@@ -165,8 +165,8 @@ typedef struct hw_requests {
 hw_status hw_set_requests(hw_heap *heap, const hw_requests *requests);
 
 /* Sets how many bytes of pages that lie in holes a growing heap keeps in memory, for blocks to come: 32 MiB unless set.
- * It keeps a quarter of the bytes in use if that is more, and for a while up to as many as are in use where purged
- * pages are used again within 0.1 s. HW_BAD_OPTIONS for a fixed heap. */
+ * It keeps a quarter of the bytes in use if that is more. Where purged pages are used again within 0.1 s, it keeps up
+ * to the number of bytes in use for up to 1.6 s. HW_BAD_OPTIONS for a fixed heap. */
 hw_status hw_set_kept(hw_heap *heap, size_t bytes);
 
 /* Purges every page of a growing heap that lies in a hole, and returns how many bytes that were; 0 for a fixed heap and

@@ -31,7 +31,7 @@ impl Refaults {
     /// Nothing was purged yet.
     pub const NONE: Refaults = Refaults { purged: 0, purged_at: 0, retained: 0, refaulted_at: 0, hold: SOON };
 
-    /// Returns the bytes in holes that are retained because of refaults, for some time, which [`Refaults::forget`] ends.
+    /// Returns the bytes in holes that are retained because of refaults. [`Refaults::forget`] ends that.
     #[must_use]
     pub fn retained(&self) -> usize {
         self.retained

@@ -470,21 +470,22 @@ impl ArenaState {
         self.pages.base().addr().get() + self.pages.committed()
     }
 
-    /// Has frees purge nothing from now on, until [`ArenaState::end_trim`]: what they free is weighed before it is purged.
+    /// Lets frees purge nothing until [`ArenaState::end_trim`]: what they free is weighed before it is purged.
     pub fn begin_trim(&mut self) {
-        self.retention.hold(true, &mut self.pages);
+        self.retention.hold(&mut self.pages);
     }
 
     /// Unmaps what lies behind the last block, after all holes were purged.
     pub fn end_trim(&mut self) {
         self.pages.retract(PAGE);
-        self.retention.hold(false, &mut self.pages);
+        self.retention.let_go(&mut self.pages);
     }
 
-    /// Leaves the heaps of a parent's other threads to them, in the child of a fork. A trim by one of them does not go on.
+    /// Leaves the heaps of a parent's other threads to the parent, in the child of a fork. A trim by one of these
+    /// threads ends.
     pub fn begin_child(&mut self) {
         self.heaps.leave_to_parent();
-        self.retention.hold(false, &mut self.pages);
+        self.retention.let_go(&mut self.pages);
     }
 
     /// Purges all holes, and unmaps what lies behind the last block.

@@ -1,6 +1,6 @@
-//! Spans of long blocks that were freed, with their guards: they serve the next blocks of their length with fewer system
-//! calls than new spans. Where freed blocks wait, they have done so, and are sealed, without memory; otherwise they keep
-//! their memory, so that only a few of those that are not much longer than a slab are here.
+//! Spans of long blocks that were freed, with their guards. They serve the next blocks of their length with fewer
+//! system calls than new spans. Under quarantine they have waited, and are sealed, without memory. Otherwise they keep
+//! their memory: then only short ones are here, and few.
 
 use heapwright_os::{ForkPass, Lock};
 

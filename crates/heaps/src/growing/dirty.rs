@@ -19,8 +19,8 @@ pub(super) struct DirtyPages {
     /// The words of the table that may have marks.
     summary: Summary,
     marked: usize,
-    /// Whether it counts as well when marked pages lie in a hole again.
-    is_watched: bool,
+    /// Whether frees of marked pages count as well: more of these pages lie in holes then.
+    pub(super) is_watched: bool,
     /// Of the length of a page: frees do not divide by it.
     log2_page: u32,
 }
@@ -54,13 +54,8 @@ impl DirtyPages {
         self.marked * page_size()
     }
 
-    /// Sets whether frees of marked pages count as well: more of them lie in holes then.
-    pub(super) fn watch(&mut self, is_watched: bool) {
-        self.is_watched = is_watched;
-    }
-
-    /// Marks the pages of the freed block that now lie wholly within a hole; returns whether any of them counts: whether
-    /// it was not marked before.
+    /// Marks the pages of the freed block that now lie wholly within a hole. Returns whether any of them counts: it was
+    /// not marked before, or all are [watched](DirtyPages::is_watched).
     #[inline(always)]
     pub(super) fn mark(&mut self, freed: &Freed) -> bool {
         let page = 1 << self.log2_page;

@@ -68,12 +68,12 @@ impl<P: Policy> GrowingHeap<P> {
         }
         // Without statistics it is not known what was placed meanwhile.
         if pending <= live.map_or(0, |live| self.sweep.observe(live, pending, part)) {
-            self.dirty.watch(true);
+            self.dirty.is_watched = true;
             return self.sweep.end(self.keep);
         }
         let purged = self.trim_some(LEAST.max(2 * freed));
         self.sweep.record_purge(purged, self.dirty.bytes(), self.keep);
-        self.dirty.watch(self.sweep.is_under_way);
+        self.dirty.is_watched = self.sweep.is_under_way;
     }
 
     /// Purges every whole page that lies in a hole, and returns how many bytes that were.

@@ -61,9 +61,15 @@ impl Retention {
         is_held: false,
     };
 
-    /// Sets whether frees purge nothing.
-    pub(super) fn hold(&mut self, is_held: bool, pages: &mut GrowingHeap<FirstFit>) {
-        self.is_held = is_held;
+    /// Retains everything until [`Retention::let_go`].
+    pub(super) fn hold(&mut self, pages: &mut GrowingHeap<FirstFit>) {
+        self.is_held = true;
+        self.apply(pages);
+    }
+
+    /// Retains what it did before [`Retention::hold`].
+    pub(super) fn let_go(&mut self, pages: &mut GrowingHeap<FirstFit>) {
+        self.is_held = false;
         self.apply(pages);
     }
 

@@ -144,8 +144,8 @@ impl Slabs {
     fn take_dissolved(&mut self, class: usize, links: Links, wanted: u32) -> Option<(NonNull<u8>, Chain)> {
         /// Slabs of a list that are tried: their longest runs may be too short.
         const TRIES: usize = 16;
-        /// The least hole that is worth a search, in grains: to look at a slab takes some 100 ns, also for a block of 16
-        /// bytes.
+        /// The least hole that is worth a search, in grains. A look at a slab takes some 100 ns, also for a block of
+        /// 16 bytes.
         const LEAST_HOLE: u32 = 512 / GRAIN as u32;
         let grains = (size_of_class(class) / GRAIN) as u32;
         for list in DissolvedSlabs::index_of(grains.max(LEAST_HOLE))?..DissolvedSlabs::LISTS {

@@ -86,8 +86,8 @@ impl Slabs {
         self.take_of_class(class, links, wanted).or_else(|| self.take_at_last(class, links))
     }
 
-    /// As [`Slabs::take`], from slabs of the class alone: each block lies at a multiple of any power of two that divides
-    /// its length.
+    /// As [`Slabs::take`], from slabs of the class alone. Each block lies at a multiple of every power of two that
+    /// divides its length.
     pub(super) fn take_of_class(&mut self, class: usize, links: Links, wanted: u32) -> Option<(NonNull<u8>, Chain)> {
         loop {
             let listed = self.lists[class].first();
