@@ -14,9 +14,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use heapwright_heaps::{Block, BlockState, FreeError, Mapping, ResizeError};
-use heapwright_os::{
-    MemoryLimit, map, map_aligned, page_size, purge, remap, resident_unless_filtered, round_to_pages, unmap,
-};
+use heapwright_os::{MemoryLimit, clear, map, map_aligned, page_size, purge, remap, round_to_pages, unmap};
 
 use crate::counts;
 use heapwright_slabs::arena::{ARENA, ArenaGuard};
@@ -46,9 +44,6 @@ const ROOM: usize = 8;
 /// A mapping that is resized to less than this becomes a placed block.
 const SHORTEST_MAPPED: usize = 128 << 10;
 
-/// What is zeroed at once: a multiple of every page size, long enough to be worth a system call.
-const PIECE: usize = 1 << 20;
-
 /// A new block.
 struct Placed {
     block: NonNull<u8>,
@@ -68,7 +63,7 @@ pub(crate) fn allocate(layout: Layout, heap: Option<Owned>) -> Result<NonNull<u8
 pub(crate) fn allocate_zeroed(layout: Layout, heap: Option<Owned>) -> Result<NonNull<u8>, OutOfMemory> {
     let placed = place(layout, heap)?;
     // SAFETY: the block is new.
-    unsafe { zero(placed.block, placed.dirty) };
+    unsafe { clear(placed.block, placed.dirty) };
     count(layout, &placed);
     Ok(placed.block)
 }
@@ -115,35 +110,6 @@ fn place_among_slabs(arena: &mut ArenaGuard, layout: Layout) -> Result<Placed, O
     let offset = block.addr().get() - ARENA.base().addr();
     Mark::of(block).ok_or(OutOfMemory)?.set(length);
     Ok(Placed { block, length, dirty: untouched.saturating_sub(offset).min(length) })
-}
-
-/// Makes the first `bytes` of a block zero.
-///
-/// # Safety
-/// The block is that long, and its contents are not needed.
-unsafe fn zero(block: NonNull<u8>, bytes: usize) {
-    for offset in (0..bytes).step_by(PIECE) {
-        // SAFETY: as this function requires.
-        unsafe { zero_piece(block.add(offset), PIECE.min(bytes - offset)) };
-    }
-}
-
-/// Makes at most [`PIECE`] bytes zero: by purging whole pages of which most are known to be away, otherwise by writing.
-/// To write a page that is there takes a thirtieth of the time of the page fault that a purge would cost the program;
-/// to ask for few pages would take as long as to write them.
-///
-/// # Safety
-/// As [`zero`].
-unsafe fn zero_piece(start: NonNull<u8>, bytes: usize) {
-    const WORTH_ASKING: usize = PIECE / 4;
-    let pages = bytes - bytes % page_size();
-    let can_be_purged = pages >= WORTH_ASKING && start.addr().get().is_multiple_of(page_size());
-    let is_away = || resident_unless_filtered(start, pages).is_some_and(|resident| resident < pages / 2);
-    // SAFETY: as this function requires.
-    unsafe {
-        let purged = if can_be_purged && is_away() && purge(start, pages).is_ok() { pages } else { 0 };
-        start.add(purged).write_bytes(0, bytes - purged);
-    }
 }
 
 /// Allocates a block in a mapping of its own.

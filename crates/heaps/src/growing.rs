@@ -306,7 +306,7 @@ impl<P: Policy> GrowingHeap<P> {
         if offset < end {
             // SAFETY: the range lies within the block, which was just allocated and committed, and which no other
             // pointer refers to.
-            unsafe { self.region.zero(offset, end) };
+            unsafe { self.region.clear(offset, end) };
         }
         Ok(self.region.pointer(offset))
     }

@@ -5,8 +5,8 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use heapwright_os::{
-    Guarded, Refused, forbid, give_addresses_back, guard, page_size, permit, populate, purge, resident_unless_filtered,
-    take_addresses_back, unguard,
+    Guarded, Refused, clear as clear_memory, forbid, give_addresses_back, guard, page_size, permit, populate, purge,
+    resident_unless_filtered, take_addresses_back, unguard,
 };
 
 use super::span::{Kind, Seal, Span, cover, draw_below, kind, set_kind, span};
@@ -349,13 +349,8 @@ pub(super) unsafe fn verify_clear(number: u32, resident: u16) {
 /// # Safety
 /// The first bytes of the span's body, whole pages, are not in use.
 unsafe fn clear_bytes(number: u32, bytes: usize) {
-    /// Longer ones are purged: the memory is worth the page faults.
-    const LONGEST_CLEARED: usize = 256 << 10;
-    let Some(body) = NonNull::new(ARENA.start_of(number)) else { return };
-    // SAFETY: as this function requires.
-    unsafe {
-        if bytes <= LONGEST_CLEARED || purge(body, bytes).is_err() {
-            body.write_bytes(0, bytes);
-        }
+    if let Some(body) = NonNull::new(ARENA.start_of(number)) {
+        // SAFETY: as this function requires.
+        unsafe { clear_memory(body, bytes) };
     }
 }

@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use heapwright_os::{Refused, Reservation, page_size};
+use heapwright_os::{Refused, Reservation, clear, page_size};
 
 use super::settings::Backing;
 
@@ -13,9 +13,6 @@ const LONGEST_STEP: usize = 1 << 20;
 
 /// A heap shorter than this is faulted in page by page.
 const POPULATE_FROM: usize = 1 << 20;
-
-/// From this many bytes on, it is cheaper to let the system zero pages when they are touched.
-const LARGE: usize = 1 << 20;
 
 /// The largest alignment of a region's base. Engines other than buddies align blocks to more: they count it from
 /// address 0.
@@ -113,34 +110,13 @@ impl Region {
         before - self.committed()
     }
 
-    /// Purges the whole pages `from..to`; returns how many bytes that were.
-    ///
-    /// # Safety
-    /// The contents of the range are not needed.
-    pub(super) unsafe fn purge(&mut self, from: usize, to: usize) -> usize {
-        // SAFETY: the contents of the range are not needed, as this function requires.
-        match unsafe { self.space.purge(from, to) } {
-            Ok(()) => to - from,
-            Err(Refused) => 0,
-        }
-    }
-
-    /// Zeroes the bytes `from..to`; in a long range, purges the whole pages instead.
+    /// Makes the bytes `from..to` zero.
     ///
     /// # Safety
     /// The range is committed, and its contents are not needed.
-    pub(super) unsafe fn zero(&mut self, from: usize, to: usize) {
-        let page = page_size();
-        let (first, last) = (from.next_multiple_of(page), to & !(page - 1));
-        // SAFETY: the range is committed and its contents are not needed, as this function requires; `first..last` lies
-        // within `from..to` when that is longer than two pages.
-        unsafe {
-            if to - from >= LARGE.max(2 * page) && self.purge(first, last) != 0 {
-                self.pointer(from).write_bytes(0, first - from);
-                self.pointer(from).add(last - from).write_bytes(0, to - last);
-            } else {
-                self.pointer(from).write_bytes(0, to - from);
-            }
-        }
+    pub(super) unsafe fn clear(&mut self, from: usize, to: usize) {
+        // SAFETY: the range is committed memory of this region, whose contents are not needed, as this function
+        // requires.
+        unsafe { clear(self.pointer(from), to - from) };
     }
 }
