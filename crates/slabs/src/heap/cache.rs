@@ -46,21 +46,26 @@ pub(crate) struct ThreadCache {
 
 /// The time of a thread, which passes while its lists are filled.
 pub(super) struct Clock {
-    /// Lists filled, modulo 2^8.
-    fills: u8,
+    /// Lists to fill before the clock is looked at.
+    fills_left: u8,
     /// When the thread's memory was looked at last, in nanoseconds.
     pub(super) looked_at: u64,
 }
 
 impl Clock {
-    const NEW: Clock = Clock { fills: 0, looked_at: 0 };
+    /// A short program ends before there is anything to look for, and is spared the pages of code for it.
+    const NEW: Clock = Clock { fills_left: 64, looked_at: 0 };
 
     /// Counts that a list is filled; returns whether it is worth while to look at the system's clock.
     #[inline]
     pub(super) fn count(&mut self) -> bool {
         const EACH: u8 = 16;
-        self.fills = self.fills.wrapping_add(1);
-        self.fills.is_multiple_of(EACH)
+        self.fills_left -= 1;
+        let is_time = self.fills_left == 0;
+        if is_time {
+            self.fills_left = EACH;
+        }
+        is_time
     }
 }
 
