@@ -1,6 +1,6 @@
 /* Prints what a process takes that has hardly allocated anything, in bytes unless another unit is named.
  *
- *   footprint code        resident code of the library of malloc, in a program that has allocated a single block
+ *   footprint code        the library's code that a program uses which allocates a single block
  *   footprint data        VmData
  *   footprint mappings    the number of mappings
  *   footprint tables      the processor's page tables
@@ -49,15 +49,16 @@ static unsigned long status_bytes(const char *name)
     return strtoul(line + strlen(name), NULL, 10) << 10;
 }
 
-/* Returns the resident bytes of the mapping in which malloc lies. */
-static unsigned long resident_code(FILE *mappings)
+/* Returns the bytes of the library's pages of code that the first call of malloc in this process uses. The kernel maps
+ * others around them, which are in memory too. */
+static unsigned long used_code(FILE *mappings)
 {
     char line[512];
     unsigned long from, to, kib, code = (unsigned long)dlsym(RTLD_DEFAULT, "malloc");
     int is_it = 0;
     while (fgets(line, sizeof line, mappings)) {
         if (sscanf(line, "%lx-%lx ", &from, &to) == 2) is_it = from <= code && code < to;
-        if (is_it && sscanf(line, "Rss: %lu", &kib) == 1) return kib << 10;
+        if (is_it && sscanf(line, "Referenced: %lu", &kib) == 1) return kib << 10;
     }
     CHECK(!"a mapping of malloc");
     return 0;
@@ -213,12 +214,13 @@ int main(int argc, char **argv)
         return SKIPPED;
     }
     if (!strcmp(what, "code")) {
-        FILE *mappings = fopen("/proc/self/smaps", "r");
+        int references = open("/proc/self/clear_refs", O_WRONLY);
+        FILE *mappings = references >= 0 && write(references, "1", 1) == 1 ? fopen("/proc/self/smaps", "r") : NULL;
         if (!mappings) {
-            puts("skipped: this system does not count resident memory by mapping");
+            puts("skipped: this system does not tell which pages were used");
             return SKIPPED;
         }
-        figure = resident_code(mappings);
+        figure = used_code(mappings);
     } else if (!strcmp(what, "data")) {
         use_a_little();
         figure = status_bytes("VmData:");

@@ -165,8 +165,8 @@ pub const CASES: &[Case] = &[
         ..EXERCISE
     },
     Case {
-        name: "little_resident_code",
-        holds: "of the library's code, a program that allocates little has at most 96 KiB in memory: else run `layout`",
+        name: "little_code_used",
+        holds: "of the library's code, a program that allocates little uses at most 96 KiB of pages: else run `layout`",
         program: Compiled("footprint.c", &["code"]),
         bound: AtMost(96 * KIB),
         heaps: DEFAULT,

@@ -41,7 +41,7 @@ tests! {
     addresses_are_given_back addresses_of_long_blocks_are_given_back without_munmap
     sort_in_40_mb true_in_40_mb ls_in_40_mb null_where_nothing_works lowered_while_running
     locked_memory locked_memory_within_a_limit core_is_short_and_whole
-    little_resident_code few_mappings few_page_tables little_writable_memory
+    little_code_used few_mappings few_page_tables little_writable_memory
     huge_pages_always
     without_populate populate_is_tried_a_few_times without_guard guard_is_tried_a_few_times mappings_are_left
     advice_without_effect guards_without_effect hints_are_not_followed
