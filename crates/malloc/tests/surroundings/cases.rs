@@ -175,9 +175,9 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "few_mappings",
-        holds: "a program with a hundred blocks has at most 18 mappings more than with glibc, half of them of our file",
+        holds: "a program with a hundred blocks has at most 13 mappings more than with glibc, a third of them of our file",
         program: Compiled("footprint.c", &["mappings"]),
-        bound: OverSystem(18),
+        bound: OverSystem(13),
         heaps: DEFAULT,
         today: &[],
         ..EXERCISE
