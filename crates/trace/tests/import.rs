@@ -121,6 +121,31 @@ fn logalloc() {
     assert_eq!((summary.passed_over, summary.not_understood.count), (2, 1));
 }
 
+/// As the program writes it, before Mozilla's script replaces the addresses by numbers.
+#[test]
+fn logalloc_with_addresses() {
+    let text = "18545 18545 malloc(32)=0x7f90495120e0\n18545 18545 calloc(1,148)=0x7f9049537480\n\
+                18545 18545 realloc(0x7f90495120e0,64)=0x7f9049536680\n18545 18545 free(0x7f9049537480)\n\
+                18545 18545 posix_memalign(256,240)=0x7f9049583300\n18545 18545 jemalloc_stats()\n\
+                18545 18545 free(0x7f9049536680)\n18545 18545 malloc(10)=(nil)\n18545 18545 malloc(11)=0x0\n\
+                18545 18545 realloc((nil),5)=0x7f90495120e0\n18545 18545 free((nil))\n\
+                18545 18545 malloc(1)=block\n18545 18545 free(block)\n18545 18545 realloc(block,1)=0x1\n";
+    let (events, summary) = events(Format::Logalloc, text);
+    let expected = [
+        malloc(0, 32),
+        calloc(1, 148),
+        Event::Resize { block: 0, becomes: 2, size: 64 },
+        Event::Free { block: 1 },
+        aligned(3, 240, 256),
+        Event::Free { block: 2 },
+        Event::Failed { size: 10, align: 16 },
+        Event::Failed { size: 11, align: 16 },
+        malloc(4, 5),
+    ];
+    assert_eq!(events, expected);
+    assert_eq!((summary.passed_over, summary.not_understood.count), (2, 3));
+}
+
 #[test]
 fn processes_of_a_log_are_imported_one_at_a_time() {
     let text = "7 7 malloc(1)=#1\n8 8 malloc(2)=#1\n7 7 free(#1)\n8 9 malloc(3)=#2\n8 8 free(#1)\n";

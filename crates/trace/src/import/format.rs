@@ -10,7 +10,7 @@ pub enum Format {
     Rep,
     /// Android's memory_replay: `1234: malloc 0x7f00 100`.
     MemoryReplay,
-    /// Mozilla's logalloc: `1234 1234 malloc(40)=#1`.
+    /// Mozilla's logalloc: `1234 1234 malloc(40)=#1`, or with addresses.
     Logalloc,
     /// glibc's mtrace: `@ ./a.out:[0x4005e6] + 0x602460 0x64`.
     Mtrace,

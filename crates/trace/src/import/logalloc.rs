@@ -1,10 +1,11 @@
-//! Mozilla's logalloc: `process thread call(arguments)=#block`. Block numbers are reused after a free.
+//! Mozilla's logalloc: `process thread call(arguments)=block`, where a block is an address as written by the program, or
+//! `#number` after Mozilla's script replaced the addresses. Both are reused after a free.
 
 use std::io::Write;
 
 use super::ImportError;
 use super::ledger::Ledger;
-use super::lines::{Line, number};
+use super::lines::{Line, address, number};
 use crate::event::{DEFAULT_ALIGN, Kind};
 
 /// The maximum number of processes whose numbers are remembered.
@@ -53,37 +54,36 @@ fn parse(line: &str) -> Option<Call<'_>> {
     let (thread, rest) = rest.split_once(' ')?;
     let process = number(process)?;
     let (name, rest) = rest.trim().split_once('(')?;
-    let (arguments, result) = rest.rsplit_once(')')?;
-    let arguments = arguments.split(',').map(str::trim).filter(|argument| !argument.is_empty()).collect();
-    let result = result.trim().strip_prefix('=').map(str::trim);
+    let (call, result) = rest.rsplit_once('=').map_or((rest, None), |(call, result)| (call, Some(result.trim())));
+    let arguments = call.trim_end().strip_suffix(')')?.split(',').map(str::trim);
+    let arguments = arguments.filter(|argument| !argument.is_empty()).collect();
     Some(Call { process, thread: number(thread)?, name, arguments, result })
 }
 
-/// Returns the block number of `#1`; `None` for a null pointer, written as `#0`, `0` or nothing.
+/// Returns the number of `#1`, or the address, that names a block; 0 for a null pointer, also written as `(nil)`.
 fn block(text: &str) -> Option<u64> {
-    text.strip_prefix('#').and_then(number).filter(|&number| number != 0)
+    text.strip_prefix('#').map_or_else(|| address(text), number)
 }
 
 fn enter<W: Write>(call: &Call<'_>, ledger: &mut Ledger<'_, W>) -> Option<Result<Line, ImportError>> {
-    if matches!(call.name, "free" | "jemalloc_stats" | "moz_dispose_arena") {
-        return match (call.name, call.arguments.first().copied().and_then(block)) {
-            ("free", Some(name)) => Some(ledger.free(name)),
-            _ => Some(Ok(Line::PassedOver)),
-        };
+    match (call.name, &call.arguments[..]) {
+        ("jemalloc_stats" | "moz_dispose_arena", _) | ("free", []) => return Some(Ok(Line::PassedOver)),
+        ("free", [freed]) => {
+            return Some(match block(freed)? {
+                0 => Ok(Line::PassedOver),
+                freed => ledger.free(freed),
+            });
+        }
+        _ => (),
     }
-    let request = request(call)?;
-    let Some(result) = call.result.and_then(block) else {
-        return Some(match request {
-            // A realloc to size 0 frees the block.
-            Request { old: Some(old), size: 0, .. } => ledger.free(old),
-            // A request without a resulting block has failed.
-            Request { size, align, .. } => ledger.fail(size, align),
-        });
-    };
-    let Request { kind, size, align, old } = request;
-    Some(match old {
-        Some(old) => ledger.resize(old, result, size),
-        None => ledger.allocate(result, kind, size, align),
+    let Request { kind, size, align, old } = request(call)?;
+    Some(match (old, call.result.map_or(Some(0), block)?) {
+        // A realloc to size 0 frees the block.
+        (Some(old), 0) if size == 0 => ledger.free(old),
+        // A request without a resulting block has failed.
+        (_, 0) => ledger.fail(size, align),
+        (Some(old), result) => ledger.resize(old, result, size),
+        (None, result) => ledger.allocate(result, kind, size, align),
     })
 }
 
@@ -105,7 +105,10 @@ fn request(call: &Call<'_>) -> Option<Request> {
         ("memalign" | "aligned_alloc" | "posix_memalign", 2) => {
             Request { align: number_at(0)?, ..plain(Kind::Aligned, number_at(1)?) }
         }
-        ("realloc", 2) => Request { old: block(call.arguments[0]), ..plain(Kind::Malloc, number_at(1)?) },
+        ("realloc", 2) => {
+            let old = Some(block(call.arguments[0])?).filter(|&old| old != 0);
+            Request { old, ..plain(Kind::Malloc, number_at(1)?) }
+        }
         _ => return None,
     })
 }
