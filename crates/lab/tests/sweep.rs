@@ -245,6 +245,35 @@ fn invalid_rules_have_rows_with_the_reason() {
     }
 }
 
+/// What the system refuses today it may have tomorrow: no row says that it cannot be.
+#[test]
+fn a_point_without_memory_ends_the_sweep_and_is_tried_again() {
+    let folder = TempDir::new().unwrap();
+    trace(&folder, "a.hwt", 10);
+    let output = folder.path().join("s.csv");
+    let script = r#"ulimit -v 400000 && exec "$0" "$@""#;
+    let arguments = ["sweep", "a.hwt", "-p", "first,best", "--region", "1M,500G", "--jobs", "1", "-o", "s.csv"];
+    let run = |resume: &[&str]| {
+        let mut command = heapwright();
+        command.current_dir(folder.path()).args(arguments).args(resume);
+        command
+    };
+    let limited = Command::new("sh")
+        .args(["-c", script])
+        .arg(heapwright().get_program())
+        .args(arguments)
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(limited.stderr).unwrap();
+    assert_eq!(limited.status.code(), Some(1), "{said}");
+    assert!(said.contains("a.hwt: point ") && said.contains("no memory") && said.contains("ulimit -v"), "{said}");
+    assert!(!output.exists());
+    run(&["--resume"]).assert().success();
+    let rows = rows(&output);
+    assert!(rows.len() == 4 && rows.iter().all(|row| row["not_simulated"].is_empty()), "{rows:?}");
+}
+
 #[test]
 fn a_trace_that_cannot_be_read_leaves_nothing_that_is_in_the_way() {
     let folder = TempDir::new().unwrap();

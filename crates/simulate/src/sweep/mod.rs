@@ -49,7 +49,8 @@ Lists are separated by commas, ranges of seeds include both ends. The points of 
 depends on nothing but its parameters; point i belongs to shard i mod N. A combination of rules
 that makes no sense has a row that says why, without figures.
 
-Exit code: 0, or 1 when a trace cannot be read, or rows cannot be written.";
+Exit code: 0, or 1 when a trace cannot be read, rows cannot be written, or the system has no memory for a point: the rows
+before it are kept for --resume.";
 
 /// The arguments of `sweep`.
 #[derive(Args)]
@@ -121,7 +122,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let progress = Progress::new("points", left.len());
     let simulate = |at: usize| {
         let point = &all[left[at]];
-        outcome(&recordings, point).with_context(|| arguments.traces[point.trace].shown().into_owned())
+        outcome(&recordings, point).with_context(|| {
+            format!("{}: point {} ({})", arguments.traces[point.trace].shown(), left[at], point.model.policy.name())
+        })
     };
     let mut reasons = Vec::new();
     parallel::in_order(arguments.jobs.unwrap_or_else(parallel::cores), 0..left.len(), simulate, |at, outcome| {
@@ -161,14 +164,15 @@ fn recordings(arguments: &Arguments) -> Result<Vec<Recording>> {
     Ok(recordings)
 }
 
-/// What comes of a point, or why there can be no such heap; an error is the trace's.
+/// What comes of a point, or why there can be no such heap; an error is the trace's or the system's, which may have room
+/// for the point another time.
 fn outcome(recordings: &[Recording], point: &Point) -> Result<Result<Outcome, String>, ReplayError> {
     if let Some(refusal) = &point.refusal {
         return Ok(Err(refusal.clone()));
     }
     match recordings[point.trace].replay(&point.model) {
-        Err(ReplayError::Trace(error)) => Err(ReplayError::Trace(error)),
-        outcome => Ok(outcome.map_err(|error| error.to_string())),
+        Err(ReplayError::Rules(error)) => Ok(Err(ReplayError::Rules(error).to_string())),
+        outcome => outcome.map(Ok),
     }
 }
 
