@@ -119,6 +119,9 @@ fn descriptors_that_are_short_are_named_with_what_to_do() {
             let last = said.lines().last().unwrap();
             assert!(last.ends_with(": raise the limit on descriptors (`ulimit -n`)"), "{limit}, {words}: {said}");
             assert_eq!(said.matches("Too many open files").count(), 1, "{limit}, {words}: {said}");
+            let left = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap());
+            let empty: Vec<_> = left.filter(|entry| entry.metadata().unwrap().len() == 0).collect();
+            assert!(empty.is_empty(), "{limit}, {words}: {empty:?}");
         }
     }
 }

@@ -84,8 +84,9 @@ pub fn program(command: &[OsString], options: &Options) -> Result<Recording> {
     let started = Instant::now();
     let outcome = launch::to_the_end(&mut command);
     let elapsed = started.elapsed();
-    let interruption = Interruption::listen()?;
-    let collected = collector.finish(|| interruption.came());
+    // Without it, what was recorded is read to its end.
+    let interruption = Interruption::listen().ok();
+    let collected = collector.finish(|| interruption.as_ref().is_some_and(Interruption::came));
     // When this process ends by the program's signal, no destructors run.
     drop(room);
     let Some(collected) = collected else {

@@ -79,6 +79,10 @@ pub struct Recorded {
     pub error: Option<anyhow::Error>,
 }
 
+/// Why a program that went on without a word may not have been recorded.
+const STARTED_OTHERWISE: &str = "it was probably started without LD_PRELOAD (env -i does this), is statically linked, or \
+                                 runs as another user, who may not write to the recording";
+
 impl Recorded {
     /// Returns the name and the number of the process, for messages.
     pub(super) fn who(&self) -> String {
@@ -144,9 +148,7 @@ impl Recorded {
             let why = match why {
                 WhyUnrecorded::Refused(error) => no_stream(*error),
                 WhyUnrecorded::WithoutCalls => format!("it {}", without_calls(self.marked)),
-                WhyUnrecorded::Unknown => {
-                    "it was probably started without LD_PRELOAD (env -i does this), or is statically linked".to_owned()
-                }
+                WhyUnrecorded::Unknown => STARTED_OTHERWISE.to_owned(),
             };
             let (program, name) = (self.program.shown(), name.shown());
             format!("{program} [{}] went on as {name}, of which nothing was recorded: {why}", self.pid)

@@ -105,10 +105,10 @@ impl Traces {
             files.begun[number].move_to(&path)?;
             files.spare = Some(Partial::open(&self.destination)?);
         }
-        let partial = files.spare.take().context("its file is in use")?;
+        let partial = files.spare.as_ref().context("its file is in use")?;
         let (path, file) = (partial.path().to_owned(), partial.begin()?);
         files.last = Some((image, number));
-        files.begun.push(partial);
+        files.begun.extend(files.spare.take());
         Ok(Begun { number, path, file })
     }
 
