@@ -12,8 +12,9 @@ const PIECE: usize = 1 << 20;
 /// To ask for fewer bytes than this would take as long as to write them.
 const WORTH_ASKING: usize = PIECE / 4;
 
-/// Makes `bytes` bytes at `start` zero: by purging whole pages of which most are known to be away, otherwise by writing.
-/// To write a page that is there takes a thirtieth of the time of the page fault that a purge would cost the program.
+/// Makes `bytes` bytes at `start` zero: by purging whole pages of which most are known to be away, otherwise by
+/// writing. To write a page that is there takes a thirtieth of the time of the page fault that a purge would cost the
+/// program.
 ///
 /// # Safety
 /// The bytes are private anonymous memory of the caller, who does not need their contents.

@@ -80,8 +80,8 @@ pub struct Recorded {
 }
 
 /// Why a program that went on without a word may not have been recorded.
-const STARTED_OTHERWISE: &str = "it was probably started without LD_PRELOAD (env -i does this), is statically linked, or \
-                                 runs as another user, who may not write to the recording";
+const STARTED_OTHERWISE: &str = "it was probably started without LD_PRELOAD (env -i does this), is statically linked, \
+                                 or runs as another user, who may not write to the recording";
 
 impl Recorded {
     /// Returns the name and the number of the process, for messages.

@@ -49,8 +49,8 @@ Lists are separated by commas, ranges of seeds include both ends. The points of 
 depends on nothing but its parameters; point i belongs to shard i mod N. A combination of rules
 that makes no sense has a row that says why, without figures.
 
-Exit code: 0, or 1 when a trace cannot be read, rows cannot be written, or the system has no memory for a point: the rows
-before it are kept for --resume.";
+Exit code: 0, or 1 when a trace cannot be read, rows cannot be written, or the system has no memory for a point:
+the rows before it are kept for --resume.";
 
 /// The arguments of `sweep`.
 #[derive(Args)]
@@ -164,8 +164,8 @@ fn recordings(arguments: &Arguments) -> Result<Vec<Recording>> {
     Ok(recordings)
 }
 
-/// What comes of a point, or why there can be no such heap; an error is the trace's or the system's, which may have room
-/// for the point another time.
+/// What comes of a point, or why there can be no such heap; an error is the trace's or the system's, which may have
+/// room for the point another time.
 fn outcome(recordings: &[Recording], point: &Point) -> Result<Result<Outcome, String>, ReplayError> {
     if let Some(refusal) = &point.refusal {
         return Ok(Err(refusal.clone()));

@@ -1,5 +1,5 @@
-//! Mozilla's logalloc: `process thread call(arguments)=block`, where a block is an address as written by the program, or
-//! `#number` after Mozilla's script replaced the addresses. Both are reused after a free.
+//! Mozilla's logalloc: `process thread call(arguments)=block`, where a block is an address as written by the program,
+//! or `#number` after Mozilla's script replaced the addresses. Both are reused after a free.
 
 use std::io::Write;
 
