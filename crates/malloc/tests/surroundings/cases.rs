@@ -175,7 +175,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "few_mappings",
-        holds: "a program with a hundred blocks has at most 13 mappings more than with glibc, a third of our file",
+        holds: "a program with a hundred blocks has at most 13 mappings more than with glibc, 4 of our file",
         program: Compiled("footprint.c", &["mappings"]),
         bound: OverSystem(13),
         heaps: DEFAULT,

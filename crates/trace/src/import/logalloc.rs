@@ -54,10 +54,16 @@ fn parse(line: &str) -> Option<Call<'_>> {
     let (thread, rest) = rest.split_once(' ')?;
     let process = number(process)?;
     let (name, rest) = rest.trim().split_once('(')?;
-    let (call, result) = rest.rsplit_once('=').map_or((rest, None), |(call, result)| (call, Some(result.trim())));
+    let (call, result) = rest.rsplit_once('=').map_or((rest, ""), |(call, result)| (call, result.trim()));
     let arguments = call.trim_end().strip_suffix(')')?.split(',').map(str::trim);
     let arguments = arguments.filter(|argument| !argument.is_empty()).collect();
-    Some(Call { process, thread: number(thread)?, name, arguments, result })
+    Some(Call {
+        process,
+        thread: number(thread)?,
+        name,
+        arguments,
+        result: Some(result).filter(|result| !result.is_empty()),
+    })
 }
 
 /// Returns the number of `#1`, or the address, that names a block; 0 for a null pointer, also written as `(nil)`.
