@@ -14,8 +14,8 @@ fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     // Cargo does not pass on the profile's `strip`.
     println!("cargo::rustc-cdylib-link-arg=-Wl,--strip-debug");
-    // Each part of the file that is mapped apart costs a start of a program a hundredth of its time. Tables that are only
-    // read lie in one part with the code; nothing in it is writable.
+    // Each part of the file that is mapped apart costs a start of a program a hundredth of its time. Tables that are
+    // only read lie in one part with the code; nothing in it is writable.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,noseparate-code");
     if the_linker_is_lld() {
         println!("cargo::rustc-cdylib-link-arg=-Wl,--no-rosegment");
