@@ -305,7 +305,7 @@ fn zeroed_memory_that_is_there_stays_there() {
         let block = heap.allocate_zeroed(layout).unwrap();
         let whole = heap.counters().unwrap().heap_size as usize;
         assert!(resident(&heap, whole) >= 4 << 20, "{policy:?}");
-        // SAFETY: the block is that long, and nobody writes to it.
+        // SAFETY: the block has that length, and is not written to meanwhile.
         let bytes = unsafe { std::slice::from_raw_parts(block.as_ptr(), layout.size()) };
         assert!(bytes.iter().all(|&byte| byte == 0), "{policy:?}");
     }

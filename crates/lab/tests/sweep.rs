@@ -245,7 +245,7 @@ fn invalid_rules_have_rows_with_the_reason() {
     }
 }
 
-/// What the system refuses today it may have tomorrow: no row says that it cannot be.
+/// The system may have the memory at the next attempt: no row is written for such a point.
 #[test]
 fn a_point_without_memory_ends_the_sweep_and_is_tried_again() {
     let folder = TempDir::new().unwrap();

@@ -17,7 +17,7 @@ const WORTH_ASKING: usize = PIECE / 4;
 /// program.
 ///
 /// # Safety
-/// The bytes are private anonymous memory of the caller, who does not need their contents.
+/// The bytes are private anonymous memory, belong to the caller, and their contents are not needed.
 pub unsafe fn clear(start: NonNull<u8>, bytes: usize) {
     if bytes < WORTH_ASKING {
         // SAFETY: the bytes are the caller's.
@@ -57,15 +57,19 @@ mod tests {
     #[cfg_attr(miri, ignore = "the calls are the system's")]
     fn what_is_away_stays_away_and_what_is_there_stays_there() {
         let (length, used, from) = (8 * PIECE, 3 * PIECE, 48);
-        let start = map(length).unwrap();
+        let (start, to) = (map(length).unwrap(), length - 5);
         // SAFETY: the mapping is new, and all is in it.
         unsafe {
             start.write_bytes(7, used);
-            clear(start.add(from), length - from - 1);
-            let bytes = core::slice::from_raw_parts(start.as_ptr(), used + 1);
-            assert!(bytes[..from] == [7; 48] && bytes[from..].iter().all(|&byte| byte == 0));
+            // One page among many that are away.
+            start.add(5 * PIECE).write(7);
+            start.add(to - 1).write_bytes(7, 6);
+            clear(start.add(from), to - from);
             let in_memory = resident(start, length).unwrap();
             assert!((used..used + PIECE).contains(&in_memory), "{in_memory} of {length}");
+            let bytes = core::slice::from_raw_parts(start.as_ptr(), length);
+            assert!(bytes[..from] == [7; 48] && bytes[to..] == [7; 5]);
+            assert!(bytes[from..to].iter().all(|&byte| byte == 0));
             unmap(start, length).unwrap();
         }
     }

@@ -244,20 +244,6 @@ impl Reservation {
         Ok(table)
     }
 
-    /// Purges the bytes `from..to` (multiples of the page size): gives their memory back to the system. They read as
-    /// zeros afterwards.
-    ///
-    /// # Errors
-    /// [`Refused`] when the range is not accessible or its pages are locked in memory. Nothing has changed then.
-    ///
-    /// # Safety
-    /// The contents of the range are not needed any more.
-    pub unsafe fn purge(&mut self, from: usize, to: usize) -> Result<(), Refused> {
-        let start = self.part(from, to)?;
-        // SAFETY: the range lies inside this reservation, and its contents are not needed, as this function requires.
-        unsafe { purge(start, to - from) }
-    }
-
     /// Whether the accessible page at `offset` (a multiple of the page size) [seems written](page_seems_written).
     #[must_use]
     pub fn seems_written(&self, offset: usize) -> bool {

@@ -79,7 +79,7 @@ pub struct Recorded {
     pub error: Option<anyhow::Error>,
 }
 
-/// Why a program that went on without a word may not have been recorded.
+/// The likely reasons where nothing was recorded of a program that replaced a recorded one, and no error was reported.
 const STARTED_OTHERWISE: &str = "it was probably started without LD_PRELOAD (env -i does this), is statically linked, \
                                  or runs as another user, who may not write to the recording";
 

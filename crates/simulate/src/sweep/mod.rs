@@ -164,8 +164,8 @@ fn recordings(arguments: &Arguments) -> Result<Vec<Recording>> {
     Ok(recordings)
 }
 
-/// What comes of a point, or why there can be no such heap; an error is the trace's or the system's, which may have
-/// room for the point another time.
+/// Returns the outcome of a point, or the reason why there can be no such heap. An error concerns the trace or the
+/// system: a later run may have the memory that was refused.
 fn outcome(recordings: &[Recording], point: &Point) -> Result<Result<Outcome, String>, ReplayError> {
     if let Some(refusal) = &point.refusal {
         return Ok(Err(refusal.clone()));

@@ -61,11 +61,11 @@ impl Clock {
     pub(super) fn count(&mut self) -> bool {
         const EACH: u8 = 16;
         self.fills_left -= 1;
-        let is_time = self.fills_left == 0;
-        if is_time {
-            self.fills_left = EACH;
+        if self.fills_left != 0 {
+            return false;
         }
-        is_time
+        self.fills_left = EACH;
+        true
     }
 }
 
