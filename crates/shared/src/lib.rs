@@ -22,64 +22,34 @@
 //! # Ok::<(), heapwright_shared::Error>(())
 //! ```
 //!
-//! From the bottom up: `place`, `settings`, `error`, `offset` (what is said and answered); `layout`, `header`,
-//! `record`, `publication`, over `atomics` (what lies in a segment); `sections`, `mapping` (a segment as it is mapped),
-//! `engine` (the placement engine over it), `owners`, `processes`, `seal`, `recover`, `view`; `slabs` (small blocks
-//! without the lock); `heap` (a handle, and the critical section); `create`, `open`, `close`, `operate`, `publish`,
-//! `grow`, `roots`, `mutex`, `reclaim`, `reachable`, `inspect` (what handles do); `copy`, `snapshot`, `observer`,
-//! `repair` (what is done without one). How and why a killed process does no harm is told in `docs/shared-heap.md`.
+//! From the bottom up: `terms` (what callers say, and are answered), `format` (what lies in a segment), `mapped` (a
+//! segment as a process has it), `slabs` (small blocks without the lock), `order` (how it is found or put in order),
+//! `handle` (what a process does with it), `outside` (what is done without opening it). How and why a killed process does
+//! no harm is told in `docs/shared-heap.md`.
 
-mod atomics;
-mod beyond;
-mod close;
-mod condition;
-mod copy;
-mod create;
-mod engine;
-mod error;
-mod grow;
-mod header;
-mod heap;
-mod inspect;
-mod layout;
-mod mapping;
-mod mutex;
-mod observer;
-mod offset;
-mod open;
-mod operate;
-mod owners;
-mod place;
-mod processes;
-mod publication;
-mod publish;
-mod reachable;
-mod reclaim;
-mod record;
-mod recover;
-mod repair;
-mod roots;
-mod seal;
-mod sections;
-mod settings;
+mod format;
+mod handle;
+mod mapped;
+mod order;
+mod outside;
 mod slabs;
-mod snapshot;
-mod view;
+mod terms;
 
-pub use condition::Condition;
-pub use error::Error;
-pub use heap::SharedHeap;
+pub use format::process_slot::{Owner as BlockOwner, ProcessState};
+pub use format::root_slot::Root;
+pub use handle::heap::SharedHeap;
+pub use handle::inspect::{BlockInfo, ProcessInfo, Walk};
+pub use handle::mutex::{Mutex, MutexGuard, RawMutex};
+pub use handle::reachable::Traced;
+pub use handle::reclaim::{Leavers, Reclaimed};
 pub use heapwright_os::FileError;
 pub use heapwright_placement::{BlockState, Counters, HoleStats, PolicyKind};
-pub use inspect::{BlockInfo, ProcessInfo, Walk};
-pub use mutex::{Mutex, MutexGuard, RawMutex};
-pub use observer::{LockView, ObservedProcess, Observer, Picture};
-pub use offset::{Offset, Relocatable};
-pub use place::Place;
-pub use processes::{Owner as BlockOwner, ProcessState};
-pub use reachable::Traced;
-pub use reclaim::{Leavers, Reclaimed};
-pub use repair::{Repaired, Strangers};
-pub use roots::{LONGEST_NAME, Root};
-pub use settings::{Access, MAX_PROCESSES, MAX_ROOTS, Owner, PATIENCE, Settings, SmallBlocks};
-pub use snapshot::Snapshot;
+pub use order::condition::Condition;
+pub use outside::observer::{LockView, ObservedProcess, Observer, Picture};
+pub use outside::repair::{Repaired, Strangers};
+pub use outside::snapshot::Snapshot;
+pub use terms::error::Error;
+pub use terms::limits::{LONGEST_NAME, MAX_PROCESSES, MAX_ROOTS};
+pub use terms::offset::{Offset, Relocatable};
+pub use terms::place::Place;
+pub use terms::settings::{Access, Owner, PATIENCE, Settings, SmallBlocks};

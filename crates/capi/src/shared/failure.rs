@@ -201,7 +201,7 @@ mod tests {
 
     /// The names of the variants in the enum's source: another crate cannot match them exhaustively.
     fn variants() -> Vec<&'static str> {
-        let source = include_str!("../../../shared/src/error.rs");
+        let source = include_str!("../../../shared/src/terms/error.rs");
         let (_, rest) = source.split_once("pub enum Error {").expect("the enum");
         let (body, _) = rest.split_once("\n}").expect("its end");
         let names = body.lines().filter_map(|line| line.strip_prefix("    "));

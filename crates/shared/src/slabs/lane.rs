@@ -12,8 +12,10 @@ use std::sync::atomic::{
 use heapwright_os::SingleThreaded;
 
 use super::owned::Owned;
-use crate::heap::DETACHED;
-use crate::sections::Sections;
+use crate::mapped::sections::Sections;
+
+/// No count of forks.
+pub(crate) const DETACHED: u64 = u64::MAX;
 
 /// The slabs of a handle. One thread at a time works on them; others use the engine.
 pub(crate) struct Lane {
@@ -153,14 +155,14 @@ impl Drop for Entered<'_> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::SharedHeap;
-    use crate::place::Place;
-    use crate::settings::{Settings, SmallBlocks};
+    use crate::terms::place::Place;
+    use crate::terms::settings::{Settings, SmallBlocks};
 
     /// A heap with slabs, of which only this handle is left.
-    pub(in crate::slabs) fn heap_with_slabs(name: &str) -> SharedHeap {
+    pub(crate) fn heap_with_slabs(name: &str) -> SharedHeap {
         let place = Place::new(format!("heapwright-test-{name}-{}", std::process::id())).unwrap();
         let settings = Settings { small: SmallBlocks::Slabs, ..Settings::default() };
         let heap = SharedHeap::create(&place, &settings).unwrap();

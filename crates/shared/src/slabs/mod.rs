@@ -4,31 +4,13 @@
 //! takes blocks of it; every process frees them. Slabs begin, end and change hands under the segment's lock; all else
 //! is done without it. What a bitmap says is the truth: see `docs/shared-heap.md`.
 //!
-//! From the bottom up: `classes`, `bitmap`, `slab` (what lies in the segment), `parts` (the blocks in slabs, for
-//! those who look), `owned_class` and `owned` (what a process keeps of its slabs), `lane`, `tenures` (how they begin,
-//! end and change hands), `operate`.
+//! From the bottom up, over their metadata (`format::slab`): `parts` (the blocks in slabs, for those who look), `marks`
+//! (which blocks of the engine are slabs), `ledger`, `owned_class` and `owned` (what a process keeps of its slabs),
+//! `lane` (for one thread at a time).
 
-use crate::atomics;
-
-pub(crate) mod bitmap;
-mod classes;
-#[cfg(all(loom, test))]
-mod interleavings;
-mod lane;
-mod operate;
-mod owned;
-mod owned_class;
-mod parts;
-mod slab;
-mod tenures;
-
-pub(crate) use bitmap::NotLive;
-pub(crate) use lane::Lane;
-pub(crate) use owned::Owned;
-pub(crate) use owned_class::{FreeBlock, Outcome};
-pub(crate) use parts::{
-    Small, check, count_blocks_of_slabs, each_part, give_back, is_in_slab, is_slab, redo, size_of_block, slab_owner,
-    used_block,
-};
-pub(crate) use slab::{LARGEST_GRANULE, SLAB, Shape, Slab, SlabCounts};
-pub(crate) use tenures::{reconcile, rename};
+pub(crate) mod lane;
+mod ledger;
+pub(crate) mod marks;
+pub(crate) mod owned;
+pub(crate) mod owned_class;
+pub(crate) mod parts;

@@ -1,13 +1,10 @@
 //! What a process keeps of the slabs that it owns: hints by which it finds free blocks, of which nothing is lost with
 //! it.
 
-use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU8, AtomicU64};
-
-use super::classes::Granule;
+use super::ledger::{Ledger, lasting};
 use super::owned_class::{FreeBlock, FreedIn, OwnedClass};
-use super::slab::{SLAB, Shape, Slab, Tenure};
-use crate::sections::Sections;
+use crate::format::slab::SLAB;
+use crate::mapped::sections::Sections;
 
 /// What the owner of slabs knows of them.
 pub(crate) struct Owned {
@@ -34,41 +31,6 @@ struct Latest {
     class: usize,
 }
 
-/// Where slabs are, and where a process writes besides what it takes and frees. The addresses are found once, not for
-/// each block.
-pub(super) struct Ledger {
-    /// The number of the process's slot, and what the tenures of its slabs have in common.
-    pub(super) slot: u8,
-    tenures: u64,
-    granule: Granule,
-    /// The owner of the first granule.
-    owners: NonNull<AtomicU8>,
-    /// The metadata of the first slab.
-    slabs: NonNull<AtomicU64>,
-    shape: Shape,
-    /// How many slabs are known to fit the heap.
-    units: usize,
-}
-
-impl Ledger {
-    /// The metadata of the slab at `unit`; `None` where the heap is not known to have any.
-    #[inline(always)]
-    fn slab(&self, unit: usize) -> Option<Slab<'_>> {
-        // SAFETY: so much metadata is backed, and mapped for as long as this is used.
-        (unit < self.units).then(|| unsafe { Slab::at(self.slabs.byte_add(unit * self.shape.stride()), &self.shape) })
-    }
-
-    /// The owner of the block at `place`.
-    ///
-    /// # Safety
-    /// It lies in the heap.
-    #[inline(always)]
-    pub(super) unsafe fn owner(&self, place: usize) -> &'static AtomicU8 {
-        // SAFETY: each granule of the heap has an owner, mapped for as long as this is used.
-        unsafe { self.owners.add(place >> self.granule.shift()).as_ref() }
-    }
-}
-
 impl Owned {
     /// No slabs yet.
     ///
@@ -79,22 +41,17 @@ impl Owned {
             return Owned::nothing();
         };
         // SAFETY: the caller's promise.
-        let (counts, owners) = unsafe { (lasting(counts), lasting(sections.owners())) };
-        let owners = NonNull::from(owners).cast();
+        let (counts, ledger) = unsafe { (lasting(counts), Ledger::of(sections, slot, shape)) };
         let classes = (0..shape.classes()).map(|class| OwnedClass::new(&shape, class, counts)).collect();
-        let (granule, slabs, tenures) = (shape.granule(), sections.slabs(), Tenure::of_owner(slot));
-        let ledger = Ledger { slot, tenures, granule, owners, slabs, shape, units: 0 };
         Owned { classes, ledger, ..Owned::nothing() }
     }
 
     /// No classes: in a heap without slabs, and for a handle that has left.
     pub(super) fn nothing() -> Owned {
-        let (slabs, owners, shape) = (NonNull::dangling(), NonNull::dangling(), Shape::of(0));
-        let ledger = Ledger { slot: u8::MAX, tenures: 0, granule: shape.granule(), owners, slabs, shape, units: 0 };
         let latest = Latest { place: usize::MAX, class: 0 };
         Owned {
             classes: Vec::new(),
-            ledger,
+            ledger: Ledger::nothing(),
             latest,
             refills: 0,
             cursor: 0,
@@ -141,7 +98,7 @@ impl Owned {
 
     /// The heap is known to have `size` bytes of data, and never becomes shorter.
     pub(crate) fn set_reach(&mut self, size: usize) {
-        self.ledger.units = size / SLAB;
+        self.ledger.set_reach(size);
     }
 
     /// Frees the live block at `place` in a slab of one's own. Returns the class, and which slab it is; `None` for any
@@ -161,24 +118,16 @@ impl Owned {
     }
 }
 
-/// What outlives the borrow of the sections.
-///
-/// # Safety
-/// It is not used when the sections are no longer mapped.
-pub(super) unsafe fn lasting<T: ?Sized>(part: &T) -> &'static T {
-    // SAFETY: the caller's promise.
-    unsafe { &*ptr::from_ref(part) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::parts::Small;
     use super::*;
-    use crate::error::Error;
-    use crate::offset::Offset;
-    use crate::publication::Published;
+    use crate::format::publication::Published;
     use crate::slabs::lane::tests::heap_with_slabs;
-    use crate::slabs::{reconcile, redo};
+    use crate::slabs::marks::reconcile;
+    use crate::slabs::parts::redo;
+    use crate::terms::error::Error;
+    use crate::terms::offset::Offset;
 
     /// How many blocks are live is counted when a slab is no longer the current one.
     #[test]

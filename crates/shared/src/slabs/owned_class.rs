@@ -3,11 +3,11 @@
 use std::ptr;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
-use super::bitmap::{NotLive, Words};
-use super::owned::{Ledger, lasting};
+use super::ledger::{Ledger, lasting};
 use super::parts::Small;
-use super::slab::{Cut, SLAB, Shape, Slab, SlabCounts, Waits};
-use crate::sections::Sections;
+use crate::format::bitmap::{NotLive, Words};
+use crate::format::slab::{Cut, SLAB, Shape, Slab, SlabCounts, Waits};
+use crate::mapped::sections::Sections;
 
 /// How many slabs a search for blocks that others have freed looks at.
 const LOOKED_AT: usize = 8;

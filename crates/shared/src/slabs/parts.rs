@@ -1,16 +1,13 @@
 //! The blocks in slabs, for those who look at a heap.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use heapwright_placement::{Block, BlockState, Counters, Engine};
 
-use super::bitmap::{NotLive, Words};
-use super::slab::{SLAB, Slab, SlabCounts, Tenure};
-use crate::engine::Placer;
-use crate::error::Error;
-use crate::owners::owner_of;
-use crate::publication::Published;
-use crate::sections::Sections;
+use crate::format::bitmap::{NotLive, Words};
+use crate::format::publication::Published;
+use crate::format::slab::{SLAB, Slab, SlabCounts, Tenure};
+use crate::mapped::engine::Placer;
+use crate::mapped::sections::Sections;
+use crate::terms::error::Error;
 
 /// A block of a slab, live or not.
 #[derive(Clone, Copy)]
@@ -100,7 +97,7 @@ pub(crate) fn is_slab(sections: &Sections, size: usize, place: usize) -> bool {
 /// the free stretches between them.
 pub(crate) fn each_part(sections: &Sections, block: Block, mut pass: impl FnMut(Block, u8)) {
     let Some((slab, tenure)) = slab_in(sections, block) else {
-        return pass(block, owner_of(sections, block.offset));
+        return pass(block, sections.owner_of(block.offset));
     };
     let class = usize::from(tenure.class);
     let size = slab.shape.size(class);
@@ -112,7 +109,7 @@ pub(crate) fn each_part(sections: &Sections, block: Block, mut pass: impl FnMut(
             let place = block.offset + (at * 64 + live.trailing_zeros() as usize) * size;
             live &= live - 1;
             pass_free(done, place, &mut pass);
-            pass(Block { offset: place, size, state: BlockState::Used }, owner_of(sections, place));
+            pass(Block { offset: place, size, state: BlockState::Used }, sections.owner_of(place));
             done = place + size;
         }
     }
@@ -161,31 +158,6 @@ pub(crate) fn redo(sections: &Sections, size: usize, published: &Published) -> R
         let (words, bit) = block(published.freed)?;
         // It is not live if it was freed before.
         let _ = words.give(bit);
-    }
-    Ok(())
-}
-
-/// Verifies that what is marked as a slab is one, that its bitmaps say nothing of blocks that it does not have, and
-/// that their numbers are found.
-pub(crate) fn check(sections: &Sections, engine: &Placer) -> Result<(), Error> {
-    for unit in 0..engine.heap_size() / SLAB {
-        let Some(slab) = sections.slab(unit) else { break };
-        if !slab.is_marked() {
-            continue;
-        }
-        let corrupted = |what| Error::Corrupted { what, offset: (sections.layout.data + unit * SLAB) as u64 };
-        let block = engine.block_containing(unit * SLAB);
-        let Some((slab, tenure)) = block.and_then(|block| slab_in(sections, block)) else {
-            return Err(corrupted("what is marked as a slab is none"));
-        };
-        let class = usize::from(tenure.class);
-        let beyond = |at| slab.words(at).is_some_and(|words| words.used.load(Relaxed) & !slab.valid(class, at) != 0);
-        if (0..slab.word_count(class)).any(beyond) {
-            return Err(corrupted("a slab uses blocks that it does not have"));
-        }
-        if !slab.is_derived(class) {
-            return Err(corrupted("a slab numbers its blocks wrongly"));
-        }
     }
     Ok(())
 }
