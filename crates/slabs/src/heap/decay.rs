@@ -8,8 +8,9 @@ use core::sync::atomic::Ordering::Relaxed;
 use heapwright_os::coarse_nanoseconds;
 
 use super::batch::Batch;
+use super::parts::Heap;
 use super::slabs::Slabs;
-use super::{Heap, Owned};
+use super::thread_heap::Owned;
 use crate::scarcity;
 
 /// Idle pages for which no system call is made.
@@ -44,7 +45,7 @@ impl Heap {
         if now.saturating_sub(self.active_at.load(Relaxed)) < quiet {
             return;
         }
-        if self.visit().is_some_and(|mut slabs| slabs.is_worth_a_visit()) || self.inbox.is_loaded() {
+        if self.visit().is_some_and(|mut slabs| slabs.is_worth_a_visit()) || self.front().inbox.is_loaded() {
             self.trim_as_visitor();
         }
     }

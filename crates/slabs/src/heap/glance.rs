@@ -3,8 +3,8 @@
 use core::mem::offset_of;
 
 use super::cache::ThreadCache;
+use super::parts::{HEAP_OFFSET, Heap};
 use super::remote_buffer::{REMOTE_BUFFERS, RemoteBuffer};
-use super::{HEAP_OFFSET, Heap};
 use crate::classes::{CLASSES, size_of_class};
 use crate::free_list::FreeList;
 use crate::long_cache::LongCache;

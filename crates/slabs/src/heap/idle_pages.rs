@@ -1,8 +1,8 @@
 //! Purging of the idle pages of a heap's slabs: how many are retained, and where purging goes on.
 
 use super::batch::Batch;
-use super::dissolving::DissolvedSlabs;
-use super::registry::count_made;
+use super::dissolved_slabs::DissolvedSlabs;
+use super::front::count_made;
 use super::slabs::Slabs;
 use crate::arena::ARENA;
 use crate::classes::{CLASSES, PAGE, SLAB};
@@ -18,34 +18,6 @@ const LEAST: u32 = 64;
 
 /// Idle pages of a heap that stay where free pages are purged at once: fewer are not worth a system call.
 const FEWEST: u32 = 8;
-
-/// How far the purging of a heap's idle pages has come. Each list of slabs is gone through from its end, where the
-/// slabs are that have served nothing for the longest time.
-pub(super) struct Purging {
-    /// The list that is gone through, by its number: those of the classes come before those of dissolved slabs.
-    list: u8,
-    /// The slab of it that is next; [`NO_SLAB`] where another list is to be begun.
-    next: u32,
-    /// Whether there were more idle pages than are retained: all are purged, some at a time.
-    pub(super) is_under_way: bool,
-    /// The refaulted pages when that began.
-    refaulted: u32,
-    /// The idle pages when the system last refused to purge any, as it does in a process that has locked its memory; 0
-    /// when it did not.
-    refused: u32,
-}
-
-impl Purging {
-    pub(super) const NONE: Purging = Purging { list: 0, next: NO_SLAB, is_under_way: false, refaulted: 0, refused: 0 };
-
-    /// Goes on with the slab before one that has left the list.
-    #[inline]
-    pub(super) fn leave(&mut self, number: u32, before: u32) {
-        if self.next == number {
-            self.next = before;
-        }
-    }
-}
 
 /// Returns the most idle pages of each heap in a process with many threads: they have 64 MiB together.
 fn share_of_idle() -> u32 {

@@ -2,7 +2,8 @@
 
 use core::ptr::{NonNull, null_mut};
 
-use super::{Heap, Owned};
+use super::parts::Heap;
+use super::thread_heap::Owned;
 use crate::arena::ARENA;
 use crate::carrier::Unloaded;
 use crate::corruption::report;
@@ -26,7 +27,7 @@ impl Heap {
     pub fn each_waiting(&self, mut visit: impl FnMut(Origin)) {
         if let Some(slabs) = self.visit() {
             let arrived = slabs.arrived.first().map_or(null_mut(), NonNull::as_ptr);
-            for first in [arrived, self.inbox.first()] {
+            for first in [arrived, self.front().inbox.first()] {
                 // SAFETY: blocks are taken from the inbox only by the thread that holds the lock, which is this one.
                 unsafe { each_carried(first, &mut visit) };
             }

@@ -8,8 +8,8 @@
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::SeqCst;
 
-use super::Heap;
-use super::remote_buffer::RemoteBuffer;
+use super::parts::Heap;
+use super::remote_buffer::{Added, RemoteBuffer};
 use super::slabs::Slabs;
 use crate::arena::ARENA;
 use crate::carrier::Unloaded;
@@ -34,12 +34,21 @@ pub fn reclaim(owner: u32) {
     }
 }
 
-impl Heap {
-    /// Returns whether other threads have to reclaim for the owner.
-    pub(super) fn is_overdue(&self) -> bool {
-        self.inbox.is_loaded() && (self.inbox.is_over_budget() || self.tenancy.is_idle())
+/// Sends one block to its owner, for a thread without a heap.
+///
+/// # Safety
+/// `block` is of that origin and is not used.
+pub unsafe fn send_unbuffered(block: NonNull<u8>, origin: &Origin) {
+    let mut alone = RemoteBuffer::EMPTY;
+    // SAFETY: the caller's promise.
+    let added = unsafe { alone.add(origin, block, ARENA.links(origin.class), ARENA.key()) };
+    let Added::Buffered { overdue } = added else { return };
+    if let Some(owner) = alone.flush().or(overdue) {
+        reclaim(owner);
     }
+}
 
+impl Heap {
     /// Drains the inbox into the slabs unless these are locked; returns another heap that is overdue.
     fn reclaim(&self) -> Option<u32> {
         let mut overdue = None;
@@ -49,15 +58,15 @@ impl Heap {
         while let Some(mut slabs) = self.visit() {
             let mut moved = RemoteBuffer::EMPTY;
             let is_wanted = &|| self.slabs.is_wanted();
-            let drained = drain(&self.inbox, &mut slabs, &mut moved, is_wanted);
-            let owner_sleeps = self.inbox.tighten_budget(drained.weight) || self.tenancy.is_idle();
+            let drained = drain(&self.front().inbox, &mut slabs, &mut moved, is_wanted);
+            let owner_sleeps = self.front().inbox.tighten_budget(drained.weight) || self.front().tenancy.is_idle();
             if owner_sleeps && (slabs.purging.is_under_way || slabs.has_much_idle()) {
                 slabs.purge_some_idle();
             }
             drop(slabs);
             overdue = moved.flush().or(overdue);
             fence(SeqCst);
-            if !drained.is_all || !self.is_overdue() {
+            if !drained.is_all || !self.front().is_overdue() {
                 break;
             }
         }
@@ -69,7 +78,7 @@ impl Heap {
         let Some(mut slabs) = self.visit() else { return };
         let mut moved = RemoteBuffer::EMPTY;
         let is_wanted = &|| self.slabs.is_wanted();
-        drain(&self.inbox, &mut slabs, &mut moved, is_wanted);
+        drain(&self.front().inbox, &mut slabs, &mut moved, is_wanted);
         slabs.release_empty(is_wanted);
         slabs.purge_idle(is_wanted);
         drop(slabs);
@@ -84,7 +93,7 @@ impl Heap {
         if !self.slabs.is_held_by_owner() {
             let mut moved = RemoteBuffer::EMPTY;
             // The child loses the blocks in the inbox.
-            drain(&self.inbox, &mut self.slabs.lock(), &mut moved, &|| false);
+            drain(&self.front().inbox, &mut self.slabs.lock(), &mut moved, &|| false);
             moved.flush();
         }
         self.slabs.hold_by_owner();
@@ -120,7 +129,7 @@ impl Heap {
     /// child, because threads that the child does not have may have been adding to it: at most a little more than the
     /// budget.
     pub(crate) fn let_go_in_child(&self) -> bool {
-        self.inbox.clear();
+        self.front().inbox.clear();
         self.slabs.let_go_in_child()
     }
 

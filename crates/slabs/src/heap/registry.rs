@@ -1,57 +1,15 @@
 //! The heaps of the process: which thread has which heap, and which heaps are idle.
 
-use core::cell::Cell;
+use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicU32};
 
 use heapwright_os::{has_thread, process_id, thread_id};
 
-use super::{Heap, Owned, ThreadHeap};
+use super::front::MADE;
+use super::parts::Heap;
+use super::tenancy::{IDLE, Pages};
+use super::thread_heap::{Owned, ThreadHeap};
 use crate::arena::{ARENA, ArenaState, Registry};
-use crate::platform::only_one;
-
-/// The thread that has a heap. It is used behind the arena's lock only, except by [`Tenancy::is_idle`].
-pub(crate) struct Tenancy {
-    /// The system's number of the heap's thread, or [`IDLE`]; 0 for a heap without a thread that cannot be adopted:
-    /// another thread flushes it, or it is unusable in a fork's child.
-    thread: AtomicU32,
-    /// The [`Registry::generation`] in which the thread adopted the heap.
-    generation: Cell<u32>,
-    next_idle: Cell<u32>,
-    previous_idle: Cell<u32>,
-    /// What became of the heap's idle pages when it was abandoned last.
-    pages: Cell<Pages>,
-}
-
-/// What became of the idle pages of a heap whose thread has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pages {
-    /// They wait for the next thread.
-    Kept,
-    /// They were purged.
-    Purged,
-}
-
-/// No thread's number.
-const IDLE: u32 = u32::MAX;
-
-impl Tenancy {
-    /// The tenancy of a heap without a thread.
-    pub(crate) const fn new() -> Tenancy {
-        Tenancy {
-            thread: AtomicU32::new(0),
-            generation: Cell::new(0),
-            next_idle: Cell::new(0),
-            previous_idle: Cell::new(0),
-            pages: Cell::new(Pages::Kept),
-        }
-    }
-
-    /// Returns whether the heap is idle. Approximate when read without the arena's lock.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.thread.load(Relaxed) == IDLE
-    }
-}
 
 /// Whether heaps are locked for a fork. A process with one thread forks without locking any.
 static ARE_HELD: AtomicBool = AtomicBool::new(false);
@@ -253,16 +211,6 @@ impl Registry {
 fn own(heap: &'static Heap) -> Option<Owned> {
     // SAFETY: the heap was idle, an orphan or new, and its tenancy does not let another thread adopt it.
     unsafe { ThreadHeap::new(heap) }.owned()
-}
-
-only_one! {
-/// A copy of [`Registry::made`], for a thread that does not lock the arena because it has done so for a fork.
-static MADE: AtomicU32 = AtomicU32::new(0);
-}
-
-/// Returns the number of heaps that were ever made, for a thread that has not locked the arena.
-pub(super) fn count_made() -> u32 {
-    MADE.load(Relaxed)
 }
 
 /// Returns all heaps.

@@ -2,8 +2,7 @@
 
 use core::ptr::{NonNull, null_mut};
 
-use super::Heap;
-use super::reclaim::reclaim;
+use super::front::Front;
 use crate::arena::ARENA;
 use crate::carrier::Room;
 use crate::inbox::weight_of;
@@ -103,31 +102,6 @@ impl RemoteBuffer {
             core::mem::replace(self, RemoteBuffer { owner: self.owner, ..Self::EMPTY });
         let chain = Chain { first, last, count, end: ARENA.links(last_class.into()) };
         // SAFETY: the blocks are free, and in no list but this.
-        (count != 0 && unsafe { Heap::of(owner).receive(&chain, weight as usize) }).then_some(owner)
-    }
-}
-
-impl Heap {
-    /// Adds blocks to the inbox; returns whether the calling thread has to reclaim for the owner.
-    ///
-    /// # Safety
-    /// As [`Inbox::add`](crate::inbox::Inbox::add).
-    unsafe fn receive(&self, chain: &Chain, weight: usize) -> bool {
-        // SAFETY: the caller's promise.
-        unsafe { self.inbox.add(chain, weight) || self.tenancy.is_idle() }
-    }
-}
-
-/// Sends one block to its owner, for a thread without a heap.
-///
-/// # Safety
-/// `block` is of that origin and is not used.
-pub unsafe fn send_unbuffered(block: NonNull<u8>, origin: &Origin) {
-    let mut alone = RemoteBuffer::EMPTY;
-    // SAFETY: the caller's promise.
-    let added = unsafe { alone.add(origin, block, ARENA.links(origin.class), ARENA.key()) };
-    let Added::Buffered { overdue } = added else { return };
-    if let Some(owner) = alone.flush().or(overdue) {
-        reclaim(owner);
+        (count != 0 && unsafe { Front::of(owner).receive(&chain, weight as usize) }).then_some(owner)
     }
 }

@@ -2,16 +2,15 @@
 
 use core::ptr::NonNull;
 
-use super::Heap;
-use super::dissolving::{Age, DissolvedSlabs};
-use super::idle_pages::Purging;
+use super::age::Age;
+use super::dissolved_slabs::DissolvedSlabs;
+use super::purging::Purging;
 use crate::arena::ARENA;
 use crate::classes::{CLASSES, SLAB, is_block, size_of_class};
 use crate::corruption::corrupted;
 use crate::entry::{DISSOLVED, Entry};
 use crate::inbox::Arrived;
 use crate::links::{Chain, Links};
-use crate::owner_lock::Visitor;
 use crate::slab::{PageCounts, Slab};
 use crate::slab_list::{Node, Nodes, SlabList};
 
@@ -256,11 +255,4 @@ impl Slabs {
 /// Returns the bytes of the blocks of a slab that are out.
 pub(super) fn bytes_out_of(number: u32, class: usize) -> usize {
     ARENA.blocks_out(number).count() as usize * size_of_class(class)
-}
-
-impl Heap {
-    /// Locks the slabs for another thread than the owner; `None` when they are locked.
-    pub(super) fn visit(&self) -> Option<Visitor<'_, Slabs>> {
-        self.slabs.try_lock()
-    }
 }
