@@ -8,9 +8,10 @@
 //! which the thread takes to refill or flush lists. Other threads take it to reclaim remote frees (`reclaim`) and idle
 //! memory.
 //!
-//! From the bottom up: `tenancy`, `front` (what other threads use of a heap), `remote_buffer`; `age`, `dissolved_slabs`,
-//! `purging` (the state of slabs); `slabs`, `dissolving`, `batch`, `idle_pages` (what is done with them); `allowance`,
-//! `cache`; `parts` (what a heap consists of), `reclaim`, `thread_heap`, `registry`; `decay`, `inspect`, `glance`.
+//! From the bottom up: `tenancy`, `front` (what other threads use of a heap), `remote_buffer`; `age`,
+//! `dissolved_slabs`, `purging` (the state of slabs); `slabs`, `dissolving`, `batch`, `idle_pages` (what is done with
+//! them); `allowance`, `cache`; `parts` (what a heap consists of), `reclaim`, `thread_heap`, `registry`; `decay`,
+//! `inspect`, `glance`.
 
 mod age;
 mod allowance;

@@ -56,7 +56,8 @@ impl Front {
 }
 
 only_one! {
-/// A copy of [`Registry::made`], for a thread that does not lock the arena because it has done so for a fork.
+/// A copy of [`Registry::made`](crate::arena::Registry::made), for a thread that does not lock the arena because it has
+/// done so for a fork.
 pub(super) static MADE: AtomicU32 = AtomicU32::new(0);
 }
 

@@ -19,14 +19,14 @@ use crate::long_cache::LongCache;
 use crate::origin::{Origin, class_in_dissolved, class_of_block};
 use crate::platform::{AtomicPtr, touch};
 
-/// The calling thread's heap, or [`EMPTY`](super::parts::EMPTY). It stays on its thread.
+/// The calling thread's heap, or `EMPTY`. It stays on its thread.
 #[derive(Clone, Copy)]
 pub struct ThreadHeap {
     heap: &'static Heap,
     _here: PhantomData<*mut ()>,
 }
 
-/// The calling thread's heap, which is not [`EMPTY`]; or a heap without a thread that no other thread can adopt.
+/// The calling thread's heap, which is not `EMPTY`; or a heap without a thread that no other thread can adopt.
 #[derive(Clone, Copy)]
 pub struct Owned(ThreadHeap);
 
@@ -34,19 +34,19 @@ impl ThreadHeap {
     /// Wraps the heap in the calling thread's slot.
     ///
     /// # Safety
-    /// The heap is [`EMPTY`], or it is no other thread's.
+    /// The heap is `EMPTY`, or it is no other thread's.
     #[inline(always)]
     pub(crate) unsafe fn new(heap: &'static Heap) -> ThreadHeap {
         ThreadHeap { heap, _here: PhantomData }
     }
 
-    /// Returns the heap unless it is [`EMPTY`].
+    /// Returns the heap unless it is `EMPTY`.
     #[inline(always)]
     pub fn owned(self) -> Option<Owned> {
         if self.heap.owner != 0 { Some(Owned(self)) } else { None }
     }
 
-    /// Returns the place where the hardened heap has the address of the thread's cache; that of [`EMPTY`] stays null.
+    /// Returns the place where the hardened heap has the address of the thread's cache; that of `EMPTY` stays null.
     #[inline(always)]
     pub fn hardened(self) -> &'static AtomicPtr<()> {
         &self.heap.hardened
