@@ -12,7 +12,7 @@ pub fn under(row: &Row, comparison: &Comparison) -> Option<String> {
             let rules = comparison.settings.options_before();
             Some(format!("heapwright run --policy {} {rules}-- {program}", row.name))
         }
-        (Kind::Allocator, Some(library)) => Some(format!("LD_PRELOAD={} {program}", quoted(library))),
+        (Kind::Allocator, Some(library)) => Some(format!("LD_PRELOAD={} {program}", quoted(&absolute(library)))),
         (Kind::Allocator, None) => Some(format!("heapwright run -- {program}")),
         _ => None,
     }
@@ -25,7 +25,8 @@ pub fn confirm(comparison: &Comparison) -> Option<String> {
     match settings.typed.program() {
         Some(_) => Some(settings.typed.again(&format!("--confirm {rules}"))),
         None => {
-            trace.program.as_ref().map(|_| format!("heapwright compare --confirm {rules}-- {}", program(comparison)))
+            let confirm = || settings.typed.again_with(&format!("--confirm {rules}"), &program(comparison));
+            trace.program.as_ref().map(|_| confirm())
         }
     }
 }
@@ -40,6 +41,11 @@ pub fn rounds(rounds: usize, comparison: &Comparison) -> String {
 /// Returns the command for the same with real replays, each thread's calls in a thread of its own.
 pub fn replay(comparison: &Comparison) -> String {
     comparison.settings.typed.again(&comparison.settings.options_before())
+}
+
+/// Returns the path of a library for processes that work in any directory.
+fn absolute(library: &str) -> String {
+    std::path::absolute(library).ok().and_then(|path| path.to_str().map(str::to_owned)).unwrap_or(library.to_owned())
 }
 
 fn program(comparison: &Comparison) -> String {
@@ -76,6 +82,9 @@ mod tests {
         let row = |name: &str, kind| under(&Row::new(name, kind), &comparison);
         assert_eq!(row("best", Kind::Policy).unwrap(), "heapwright run --policy best -- PROGRAM");
         assert_eq!(row("cached", Kind::Allocator).unwrap(), "heapwright run -- PROGRAM");
+        let beside = Row { library: Some("./mine.so".to_owned()), ..Row::new("mine", Kind::Allocator) };
+        let found = under(&beside, &comparison).unwrap();
+        assert!(found.starts_with("LD_PRELOAD=/") && found.ends_with("/mine.so PROGRAM"), "{found}");
         assert_eq!(row("system", Kind::System), None);
         assert_eq!(confirm(&comparison), None);
         comparison.trace.program = Some("jq".to_owned());
@@ -114,7 +123,7 @@ mod tests {
         comparison.settings.typed = typed(Some("my trace.hwt"), &[]);
         let options = "-p first --allocator 'mine=/opt/my lib.so'";
         assert_eq!(rounds(9, &comparison), format!("heapwright compare --rounds 9 {options} 'my trace.hwt'"));
-        assert_eq!(confirm(&comparison).unwrap(), "heapwright compare --confirm -- jq");
+        assert_eq!(confirm(&comparison).unwrap(), format!("heapwright compare --confirm {options} -- jq"));
         comparison.settings.typed = typed(None, &["./jq", ".a | .b", "it's"]).with(&["--process", "jq"]);
         let program = "./jq '.a | .b' 'it'\\''s'";
         assert_eq!(replay(&comparison), format!("heapwright compare {options} --process jq -- {program}"));

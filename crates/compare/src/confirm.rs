@@ -22,6 +22,7 @@ use heapwright_stats::FEWEST;
 use super::comparison::Comparison;
 use super::confirmation::{Confirmation, Confirmed, ProgramRun};
 use super::pace::{Pace, Stage, comparisons};
+use super::recorded::Recorded;
 use super::row::{Kind, Row};
 use super::subject::Subject;
 
@@ -31,6 +32,13 @@ const FINALISTS: usize = 4;
 /// A run that takes this many times the recorded time, and at least [`LEAST_LIMIT`], is ended.
 const LIMIT: u32 = 20;
 const LEAST_LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs that take less than this share of the recorded processor time or memory do other work.
+const LEAST_SHARE: f64 = 1.0 / 3.0;
+
+/// What takes less of both than this is not held against its recording: the start of a program is most of it.
+const LITTLE_TIME: f64 = 0.030;
+const LITTLE_MEMORY: u64 = 8 << 20;
 
 /// The program to be run.
 #[derive(Clone, Debug)]
@@ -63,7 +71,8 @@ impl Program {
         let runs = Runs::of(self)?;
         let confirmed = |row: &&Row| Confirmed { name: row.name.clone(), kind: row.kind, note: None, runs: Vec::new() };
         let mut confirmation = Confirmation { rounds: 0, rows: finalists.iter().map(confirmed).collect() };
-        let (start, mut each, mut rng) = (Instant::now(), self.elapsed * subjects.len() as u32, Rng::with_seed(1));
+        let (start, mut each, mut rng) =
+            (Instant::now(), self.elapsed * subjects.len() as u32, Rng::with_seed(comparison.settings.seed));
         let rivals = finalists.iter().filter(|row| row.kind.is_a_rival()).count();
         let progress = Progress::new("confirm", 0);
         loop {
@@ -79,6 +88,9 @@ impl Program {
                 break;
             }
             each = began.elapsed();
+            if confirmation.refuse_other_work(&comparison.recorded) {
+                break;
+            }
         }
         Ok(confirmation)
     }
@@ -95,6 +107,39 @@ impl Program {
             number::seconds(least.as_secs_f64())
         );
     }
+}
+
+impl Confirmation {
+    /// Notes of the latest run under the system's malloc if it did much less than the recorded run, as programs do that
+    /// find their work done, or no input. Returns whether it did.
+    fn refuse_other_work(&mut self, recorded: &Recorded) -> bool {
+        let system = self.rows.iter_mut().find(|row| row.kind == Kind::System);
+        let Some((system, run)) = system.and_then(|row| row.runs.last().copied().map(|run| (row, run))) else {
+            return false;
+        };
+        system.note = less_work(recorded, &run);
+        system.note.is_some()
+    }
+}
+
+/// Returns how much less a run took than the recorded one, if that was other work.
+fn less_work(recorded: &Recorded, run: &ProgramRun) -> Option<String> {
+    let time = recorded.processor_seconds.filter(|&time| time > LITTLE_TIME && run.cpu_seconds < LEAST_SHARE * time);
+    let peak =
+        recorded.peak().filter(|&peak| peak > LITTLE_MEMORY && (run.peak_rss as f64) < LEAST_SHARE * peak as f64);
+    let seconds = number::seconds;
+    let time =
+        time.map(|time| format!("{} of processor time, recorded were {}", seconds(run.cpu_seconds), seconds(time)));
+    let peak =
+        peak.map(|peak| format!("{} of memory, recorded were {}", number::bytes(run.peak_rss), number::bytes(peak)));
+    let less: Vec<String> = time.into_iter().chain(peak).collect();
+    (!less.is_empty()).then(|| {
+        format!(
+            "it does not do the same work again: it took {}; runs have no input, and find what earlier ones left: name \
+             a command that does all of the work each time",
+            less.join(", and ")
+        )
+    })
 }
 
 /// Returns the rows to confirm: the system's malloc, the recommended row, the rows with the least time, the least
@@ -229,6 +274,29 @@ mod tests {
         let mut middle = found[1..found.len() - 1].to_vec();
         middle.sort();
         assert_eq!(middle, ["both", "fast", "second", "small"]);
+    }
+
+    #[test]
+    fn runs_that_do_less_than_the_recorded_one_confirm_nothing() {
+        let recorded = Recorded {
+            processor_seconds: Some(1.5),
+            peak_anonymous: Some(24 << 20),
+            resident_files: Some(1 << 20),
+            ..Recorded::default()
+        };
+        let run = |cpu_seconds, peak_rss| ProgramRun { seconds: cpu_seconds, cpu_seconds, peak_rss };
+        assert_eq!(less_work(&recorded, &run(1.0, 20 << 20)), None);
+        let less = less_work(&recorded, &run(0.01, 20 << 20)).unwrap();
+        assert!(less.contains("10.0 ms of processor time, recorded were 1.50 s;"), "{less}");
+        let less = less_work(&recorded, &run(0.01, 2 << 20)).unwrap();
+        assert!(less.contains("1.50 s, and 2.00 MiB of memory, recorded were 25.0 MiB;"), "{less}");
+        assert_eq!(less_work(&Recorded::default(), &run(0.0, 0)), None, "nothing is known of the recorded run");
+        let small = Recorded { processor_seconds: Some(0.02), peak_anonymous: Some(4 << 20), ..recorded };
+        assert_eq!(less_work(&small, &run(0.001, 1 << 20)), None);
+        let of = |kind, run| Confirmed { name: String::new(), kind, note: None, runs: vec![run] };
+        let rows = vec![of(Kind::System, run(0.01, 2 << 20)), of(Kind::Policy, run(1.0, 20 << 20))];
+        let mut confirmation = Confirmation { rounds: 1, rows };
+        assert!(confirmation.refuse_other_work(&recorded) && confirmation.failure().is_some());
     }
 
     #[test]

@@ -125,7 +125,14 @@ impl Comparison {
     fn estimate(&self, row: &Row, metric: Metric) -> Option<Estimate> {
         let estimate = Estimate::of(&self.in_each_round(row, metric))?;
         // All rounds have one recording in common, and what its recorder took.
-        Some(if metric == Metric::ProgramPeak { estimate.widened(LITTLE_BYTES) } else { estimate })
+        let common = match metric {
+            Metric::ProgramPeak => LITTLE_BYTES,
+            Metric::ProgramPeakOverSystem if row.kind != Kind::System => {
+                LITTLE_BYTES / Estimate::of(&self.in_each_round(self.system()?, Metric::ProgramPeak))?.median
+            }
+            _ => 0.0,
+        };
+        Some(estimate.widened(common))
     }
 
     /// Makes the figures of all rows from their rounds.
@@ -147,6 +154,7 @@ impl Comparison {
 
 #[cfg(test)]
 mod tests {
+    use super::super::recorded::Recorded;
     use super::super::synthetic::{Synthetic, row};
     use super::*;
 
@@ -171,6 +179,25 @@ mod tests {
         comparison.settle();
         assert_eq!(peak(&comparison, "early"), early + 3.0 * f64::from(1 << 20));
         assert_eq!(peak(&comparison, "late"), late);
+    }
+
+    /// The pages that an allocator has at the start are counted to 256 KiB only, in every round alike.
+    #[test]
+    fn the_memory_of_small_programs_is_not_said_to_differ_by_a_few_pages() {
+        let recorded = Recorded {
+            peak_anonymous: Some(3 << 20),
+            resident_files: Some(1 << 20),
+            recorder_bytes: Some(0),
+            ..Recorded::default()
+        };
+        let mut comparison = Synthetic::beside([row("same", 1.0, 1.0)]).noise(0.0).recorded(recorded).build();
+        let at = comparison.rows.iter().position(|row| row.name == "same").unwrap();
+        comparison.rows[at].starts.iter_mut().for_each(|start| start.rss += 160 << 10);
+        comparison.settle();
+        let ratio = comparison.rows[at].figures[&Metric::ProgramPeakOverSystem];
+        assert!(ratio.median > 1.01 && ratio.low() < 1.0 && ratio.high() < 1.3, "{ratio:?}");
+        let system = comparison.system().unwrap().figures[&Metric::ProgramPeakOverSystem];
+        assert_eq!(system.interval, Some([1.0, 1.0]));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::baseline;
 use super::comparison::Comparison;
 use super::condition::{Condition, Limit, Name, point};
+use super::figures::LITTLE_BYTES;
 use super::metric::{Metric, Origin, Unit};
 use super::row::{Kind, Row};
 use super::subject::Subject;
@@ -146,14 +147,21 @@ struct Measured {
 }
 
 impl Judgement {
-    /// Judges a comparison. Of a part of what the program did no condition passes: the rest may meet it.
+    /// Judges a comparison. Of a part of what the program did no condition passes, nor of one that failed: the rest may
+    /// meet it.
     pub fn outcome(&self, comparison: &Comparison, baseline: Option<&Comparison>) -> Outcome {
         let outcome = self.outcome_so_far(comparison, baseline);
         let trace = &comparison.trace;
-        if matches!(outcome, Outcome::Fails(_)) || !trace.is_in_part() {
-            return outcome;
-        }
-        Outcome::Fails(format!("{}: cannot be judged: {} is incomplete", self.condition.text, trace.file))
+        let why = match &trace.failure {
+            _ if matches!(outcome, Outcome::Fails(_)) => return outcome,
+            _ if trace.is_in_part() => format!("{} is incomplete", trace.file),
+            Some(failure) => format!(
+                "the program failed ({failure}); if it did all of its work, record it by `heapwright record`, and \
+                 compare the trace"
+            ),
+            None => return outcome,
+        };
+        Outcome::Fails(format!("{}: cannot be judged: {why}", self.condition.text))
     }
 
     fn outcome_so_far(&self, comparison: &Comparison, baseline: Option<&Comparison>) -> Outcome {
@@ -172,7 +180,12 @@ impl Judgement {
             Some([false, false]) => Outcome::Passes,
             Some(_) => {
                 let remedy = match metric {
-                    Metric::ProgramPeak => "the kernel counts resident memory to 256 KiB only",
+                    Metric::ProgramPeak | Metric::ProgramPeakOverSystem => {
+                        "the kernel counts resident memory to 256 KiB only"
+                    }
+                    Metric::Peak | Metric::PeakOverAsked => {
+                        "more rounds may decide, though the kernel counts resident memory to 256 KiB only"
+                    }
                     _ => "more rounds would decide",
                 };
                 Outcome::MayFail(format!("{what}: its interval reaches to both sides; {remedy}"))
@@ -202,7 +215,9 @@ impl Judgement {
                 let rows = comparison.row(&self.row).zip(comparison.row(name));
                 let ratio = match metric.origin() {
                     Origin::Simulated => (base > 0.0).then(|| own.times(1.0 / base)),
-                    _ => rows.and_then(|(row, base)| comparison.ratio(row, base, metric)),
+                    _ => rows
+                        .and_then(|(row, base)| comparison.ratio(row, base, metric))
+                        .map(|ratio| ratio.widened(LITTLE_BYTES / resident_bytes(comparison, metric, base))),
                 };
                 (*times, name.as_str(), base, ratio)
             }
@@ -217,6 +232,15 @@ impl Judgement {
         let ends = interval_in_words(&ratio, |end| format!("{end:.3}"));
         let shown = format!("{}, {:.3} times {reference}{ends}", metric.show(own.median), ratio.median);
         Ok(Measured { figure: ratio, limit: times, shown, limit_shown: metric.show(times * base) })
+    }
+}
+
+/// Returns the resident bytes that a figure stands for; infinitely many for one that is no peak of resident memory.
+fn resident_bytes(comparison: &Comparison, metric: Metric, figure: f64) -> f64 {
+    match metric {
+        Metric::ProgramPeak | Metric::Peak => figure,
+        Metric::PeakOverAsked => figure * comparison.trace.peak_asked as f64,
+        _ => f64::INFINITY,
     }
 }
 
@@ -295,6 +319,15 @@ mod tests {
     }
 
     #[test]
+    fn of_a_program_that_failed_no_condition_passes() {
+        let mut failed = comparison(64e6);
+        failed.trace.failure = Some("exit status: 4".to_owned());
+        let Outcome::Fails(why) = outcome("peak > 1.3x", &failed, None) else { panic!("it passes") };
+        assert!(why.starts_with("peak > 1.3x: cannot be judged: the program failed (exit status: 4)"), "{why}");
+        assert!(matches!(outcome("peak > 1.2x", &failed, None), Outcome::Fails(why) if why.contains("1.250 times")));
+    }
+
+    #[test]
     fn memory_is_held_against_what_was_asked_for() {
         assert_eq!(failure("peak > 1.3x", None), None);
         let failed = failure("peak > 1.2x", None).unwrap();
@@ -317,6 +350,15 @@ mod tests {
         assert!(failure("time of mine > 1.2x", None).unwrap().contains("1.300 times system"));
         assert!(failure("peak of mine > 1.1x of system", None).unwrap().contains("1.200 times system"));
         assert!(failure("heap of first > 1.2x of best", None).unwrap().contains("1.364 times best"));
+    }
+
+    #[test]
+    fn rows_whose_memory_differs_by_a_few_pages_only_may_be_alike() {
+        let build = |peak| Synthetic::beside([row("mine", 1.0, 1.04)]).noise(0.0).peak(peak).over_asked(1.0).build();
+        for text in ["peak of mine > 1.02x of system", "peak/asked of mine > 1.02x of system"] {
+            assert!(matches!(outcome(text, &build(4e6), None), Outcome::MayFail(why) if why.contains("256 KiB")));
+            assert!(matches!(outcome(text, &build(64e6), None), Outcome::Fails(_)));
+        }
     }
 
     #[test]

@@ -69,10 +69,12 @@ pub use self::predicted::Predicted;
 pub use self::recorded::Recorded;
 pub use self::rounds::Course;
 pub use self::row::{Parts, Row, Sample};
+use self::source::Run;
 pub use self::typed::Typed;
 pub use heapwright_stats::Estimate;
 
-/// The exit code when a condition of `--fail-if` holds, or `--confirm` could not run the program.
+/// The exit code when a condition of `--fail-if` holds, `--confirm` could not run the program, or an allocator that was
+/// named could not be measured.
 const FAILED: u8 = 1;
 
 /// Compares, prints what came of it, and judges.
@@ -89,16 +91,23 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(interruption::exit_code_of(signal));
     }
     plan.program = arguments.program(source.run())?;
-    let comparison = gather(source.path(), &plan)?;
+    let mut comparison = gather(source.path(), &plan)?;
+    comparison.trace.failure = source.run().and_then(Run::failure);
     // A process that ends by a signal runs no destructors.
     drop(source);
     tell(arguments, &exports, &comparison, before.as_ref())?;
+    if let Some(before) = before.as_ref().filter(|_| !judgements.is_empty()) {
+        for difference in baseline::differences(&comparison, before) {
+            heapwright_show::eprintln!("heapwright: warning: {}", difference.shown());
+        }
+    }
     let has_failed = judge(&judgements, &comparison, before.as_ref());
     let unconfirmed = comparison.confirmation.as_ref().and_then(Confirmation::failure);
     if let Some(why) = &unconfirmed {
         heapwright_show::eprintln!("heapwright: failed: the program could not be confirmed: {}", why.shown());
     }
-    Ok(match (comparison.settings.interrupted, has_failed || unconfirmed.is_some()) {
+    let has_unusable = tell_unusable(&plan, &comparison);
+    Ok(match (comparison.settings.interrupted, has_failed || has_unusable || unconfirmed.is_some()) {
         (true, _) => interruption::exit_code(),
         (false, true) => ExitCode::from(FAILED),
         (false, false) => ExitCode::SUCCESS,
@@ -116,6 +125,16 @@ fn judge(judgements: &[Judgement], comparison: &Comparison, before: Option<&Comp
         }
     }
     outcomes.iter().any(|outcome| matches!(outcome, Outcome::Fails(_)))
+}
+
+/// Says which of the allocators that were named could not be measured; returns whether any could not.
+fn tell_unusable(plan: &Plan, comparison: &Comparison) -> bool {
+    let rows = plan.allocators.iter().filter_map(|peer| comparison.row(&peer.name));
+    let unusable: Vec<(&Row, &String)> = rows.filter_map(|row| Some((row, row.note.as_ref()?))).collect();
+    for (row, why) in &unusable {
+        heapwright_show::eprintln!("heapwright: failed: {} could not be measured: {}", row.name.shown(), why.shown());
+    }
+    !unusable.is_empty()
 }
 
 /// The conditions, before anything is measured: what cannot be meant is a mistake in the command.

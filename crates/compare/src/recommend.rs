@@ -66,7 +66,7 @@ fn conclude(comparison: &Comparison) -> Conclusion<'_> {
         return Conclusion::unknown(format!("Nothing can be said: {why}."), next);
     }
     let open: Vec<&Rival> = rivals.iter().filter(|rival| !rival.is_out()).collect();
-    if open.is_empty() { keep(comparison) } else { undecided(comparison, &open) }
+    if open.is_empty() { keep(comparison, &rivals) } else { undecided(comparison, &open) }
 }
 
 /// Returns why nothing can be said, if that is so whatever the figures are, and what to do about it.
@@ -221,17 +221,34 @@ fn depends<'a>(comparison: &'a Comparison, offers: &[&Rival]) -> Conclusion<'a> 
     }
 }
 
-fn keep(comparison: &Comparison) -> Conclusion<'_> {
+fn keep<'a>(comparison: &'a Comparison, rivals: &[Rival]) -> Conclusion<'a> {
     let text = "Keep the system's malloc: every other that was tried is shown to be no more than 5 % better in time \
                 and memory, or to be worse in one of them.";
+    let open = open_gains(comparison, rivals);
     Conclusion {
         verdict: Verdict::Keep,
         choice: comparison.system(),
-        text: text.to_owned(),
+        text: open.map_or_else(|| text.to_owned(), |open| format!("{text} {open}")),
         memory: fragmentation(comparison),
         next: about(comparison),
         command: None,
     }
+}
+
+/// Returns what is not decided of those that are worse in one thing: whether they are better in the other, as they seem
+/// to be. More rounds may make offers of them.
+fn open_gains(comparison: &Comparison, rivals: &[Rival]) -> Option<String> {
+    const LISTED: usize = 3;
+    let open: Vec<String> = rivals.iter().filter_map(Rival::open_gain).collect();
+    let more = if open.len() > LISTED { " and others" } else { "" };
+    let rounds = comparison.decisive_rounds();
+    let again = act::rounds(4 * rounds, comparison);
+    let listed = open.iter().take(LISTED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    (!open.is_empty()).then(|| {
+        format!(
+            "{rounds} rounds do not decide whether at that price {listed}{more} would be better in the other: `{again}`"
+        )
+    })
 }
 
 fn undecided<'a>(comparison: &'a Comparison, open: &[&Rival]) -> Conclusion<'a> {
@@ -321,8 +338,11 @@ impl Comparison {
         self.confirmed().map_or(self.settings.rounds, |runs| runs.rounds) as usize
     }
 
-    /// Returns how to measure the program itself; empty where it is not known which one it is.
+    /// Returns how to measure the program itself; empty where it is not known which one it is, or that was tried.
     pub fn to_measure_the_program(&self) -> String {
+        if self.confirmation.is_some() {
+            return String::new();
+        }
         let command = act::confirm(self);
         command.map_or_else(String::new, |command| format!("To measure the program itself: `{command}`."))
     }

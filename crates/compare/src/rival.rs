@@ -186,6 +186,22 @@ impl Rival<'_> {
         format!("{} ({})", self.row.title(), figures.join(", "))
     }
 
+    /// Returns what is not decided of one that is worse in one way, and seems to be better in the other by more than a
+    /// twentieth.
+    pub fn open_gain(&self) -> Option<String> {
+        let of = |what: &str, ratio: Estimate| {
+            format!("{} ({what} {:.2} to {:.2})", self.row.title(), ratio.low(), ratio.high())
+        };
+        let seems = |ratio: Estimate| ratio.median < 1.0 - EQUAL;
+        let time = seems(self.time) && !self.is_faster() && !self.is_beyond_predictions();
+        let memory = seems(self.memory) && !self.is_smaller() && !self.is_little();
+        match (time, memory) {
+            (true, _) => Some(of("time", self.time)),
+            (false, true) => Some(of("memory", self.memory)),
+            (false, false) => None,
+        }
+    }
+
     /// Returns its memory in words.
     pub fn memory_in_words(&self) -> String {
         let little = self.is_little().then(|| ((self.memory.median - 1.0).abs() * self.base) as u64);

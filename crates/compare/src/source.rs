@@ -33,6 +33,13 @@ pub struct Run {
     pub continued: bool,
 }
 
+impl Run {
+    /// Returns how the program failed, as in "exit status: 4"; `None` if it did not.
+    pub fn failure(self) -> Option<String> {
+        (!self.status.success()).then(|| self.status.to_string())
+    }
+}
+
 /// A trace that can be read for as long as this lives.
 pub struct Source {
     path: PathBuf,

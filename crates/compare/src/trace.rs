@@ -50,6 +50,10 @@ pub struct Trace {
     /// Why the recording ended before the program did, if it did so.
     #[serde(default)]
     pub incomplete: Option<String>,
+    /// How the program failed that the command ran and recorded, as in "exit status: 4"; `None` if it did not, and of
+    /// traces that were recorded before.
+    #[serde(default)]
+    pub failure: Option<String>,
 }
 
 impl Trace {

@@ -48,12 +48,21 @@ impl Typed {
         self.program.as_deref()
     }
 
+    /// Returns the command that compares the same allocators and policies under `program`, with these options in front.
+    pub fn again_with(&self, options: &str, program: &str) -> String {
+        joined(options, self.options.as_deref().unwrap_or_default(), &format!("-- {program}"))
+    }
+
     /// Returns the command that compares the same again, with these options in front; where it is not known what was
     /// typed, an ellipsis stands for it.
     pub fn again(&self, options: &str) -> String {
         let typed = self.options.as_deref().zip(self.subject.as_deref());
         let (chosen, subject) = typed.unwrap_or(("", "..."));
-        let parts = ["heapwright compare", options.trim(), chosen, subject];
-        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+        joined(options, chosen, subject)
     }
+}
+
+fn joined(options: &str, chosen: &str, subject: &str) -> String {
+    let parts = ["heapwright compare", options.trim(), chosen, subject];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }

@@ -60,7 +60,7 @@ impl Arguments {
             latencies: if self.latencies { Latencies::On } else { Latencies::Off },
         };
         let allocators = self.allocators(policies, rules)?;
-        replay(&Request { trace, allocators: &allocators, settings, json })
+        replay(&Request { trace, allocators: &allocators, named: &self.allocator, settings, json })
     }
 
     /// Returns the allocators to replay on: of the policies those of these names, if any are named, under the rules if
@@ -86,6 +86,8 @@ impl Arguments {
 struct Request<'a> {
     trace: &'a Path,
     allocators: &'a [Allocator],
+    /// Those that were named by their libraries: if one cannot be measured, the command fails.
+    named: &'a [Peer],
     settings: Settings,
     json: bool,
 }
@@ -130,6 +132,10 @@ fn replay(request: &Request<'_>) -> Result<ExitCode> {
         print(&script, &rows, fidelity);
     }
     ensure!(rows.iter().any(|row| row.run.is_some()), "no allocator could be measured");
+    let is_named = |row: &Row| request.named.iter().any(|peer| peer.name == row.allocator);
+    let unusable: Vec<&str> =
+        rows.iter().filter(|row| row.run.is_none() && is_named(row)).map(|row| row.allocator.as_str()).collect();
+    ensure!(unusable.is_empty(), "{} could not be measured", unusable.join(" and "));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -179,7 +179,8 @@ fn why_nothing(
         return anyhow!("nothing was recorded: no recordable process ran {}", options.only.join(" or "));
     }
     if loaded && refused.is_none() {
-        let no_calls = || format!("{shown} {}", without_calls(options.marked));
+        let failed = if status.success() { String::new() } else { format!(" (it ended with {status})") };
+        let no_calls = || format!("{shown} {}{failed}", without_calls(options.marked));
         return ended().map_or_else(|| NoCalls(no_calls()).into(), |why| anyhow!("nothing was recorded: {why}"));
     }
     if let Some(limit) = longest_file().filter(|&limit| limit < size_of::<Header>() as u64) {
