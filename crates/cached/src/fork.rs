@@ -37,8 +37,8 @@ fn hold_heap(pass: ForkPass<'_>) {
                 is_interrupted.set(true);
             }
         }
-        (ForkPass::Take, Some(own)) => own.heap().hold_for_fork(),
-        (ForkPass::TakeSoon, Some(own)) => own.heap().hold_for_fork_soon(),
+        (ForkPass::Take { .. }, Some(own)) => own.heap().hold_for_fork(),
+        (ForkPass::TakeSoon { .. }, Some(own)) => own.heap().hold_for_fork_soon(),
         (_, None) => {}
     }
 }

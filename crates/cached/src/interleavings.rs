@@ -241,7 +241,8 @@ fn a_child_goes_on_wherever_the_other_threads_were() {
             unsafe { crate::free(longer).unwrap() };
             kept.free();
         });
-        crate::before_fork(ForkPass::Take);
+        // SAFETY: functions of the heap have one guard of each of its locks at a time.
+        crate::before_fork(unsafe { ForkPass::to_take() });
         fork();
         // SAFETY: the lock was taken before the fork, by this thread, which goes on in the child.
         unsafe {

@@ -12,7 +12,8 @@ pub(crate) fn length_in_slab(block: NonNull<u8>) -> Option<usize> {
     Origin::of(block).map(|origin| size_of_class(origin.class))
 }
 
-/// Returns the number of bytes of the block at `block` that the program may use; `None` when no block starts there.
+/// Returns the number of bytes of the block at `block` that the program may use; `None` when no block starts there. A
+/// freed block of up to 32 KiB whose memory is still its heap's counts as one.
 #[must_use]
 pub fn usable_size(block: NonNull<u8>) -> Option<usize> {
     match length_in_slab(block) {

@@ -77,8 +77,9 @@ impl Source {
     /// kept at `keep`.
     pub fn recorded(command: &[OsString], process: Option<&str>, keep: Option<&Destination>) -> Result<Source> {
         let folder = Folder::new("compare")?;
-        let only = process.map(str::to_owned).into_iter().collect();
-        let options = Options { only, ..Options::usual(folder.path().join("recorded.hwt")) };
+        let only: Vec<String> = process.map(str::to_owned).into_iter().collect();
+        let least_events = Options::usual_least(&only);
+        let options = Options { only, least_events, ..Options::usual(folder.path().join("recorded.hwt")) };
         let recording = record::program(command, &options)?;
         let main = recording.written()?;
         tell(&recording, main);

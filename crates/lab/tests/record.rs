@@ -329,7 +329,7 @@ fn programs_can_be_chosen_by_name() {
     let record = |name: &str| {
         let trace = folder.path().join("t.hwt");
         let mut command = heapwright();
-        command.args(["record", "--min-events", "0", "--only", name, "-o"]).arg(trace).args(["sh", "-c", &script]);
+        command.args(["record", "--only", name, "-o"]).arg(trace).args(["sh", "-c", &script]);
         command.output().unwrap()
     };
     let output = record("family");

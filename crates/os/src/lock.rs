@@ -58,17 +58,39 @@ const SLEEP: i64 = 20_000_000;
 /// The longest such time. It doubles each time: thousands of threads that look every 20 ms take all the processors.
 const LONGEST_SLEEP: i64 = 32 * SLEEP;
 
-/// What a pass over the locks of a process, before a fork, does with each of them.
+/// What a pass over the locks of a process, before a fork, does with each of them. [`at_fork`](crate::at_fork) makes
+/// passes that take locks; nothing else does without a promise, since a lock that is held for a fork can be taken again by
+/// its thread.
 #[derive(Clone, Copy)]
 pub enum ForkPass<'p> {
     /// Nothing; notes whether the calling thread holds it, as it does when a signal handler that forks has interrupted
     /// that thread.
     Look(&'p Cell<bool>),
     /// Waits until it is free and takes it.
+    #[non_exhaustive]
     Take,
     /// The same, but gives up soon: the calling thread was interrupted while it held a lock, for which the owner of
     /// this one may wait.
+    #[non_exhaustive]
     TakeSoon,
+}
+
+impl ForkPass<'_> {
+    /// Returns a pass without a fork, which takes locks.
+    ///
+    /// # Safety
+    /// Until the locks are let go, the thread that takes them by this pass has at most one guard of each at a time.
+    pub unsafe fn to_take() -> Self {
+        ForkPass::Take
+    }
+
+    /// As [`ForkPass::to_take`], for a pass that gives up soon.
+    ///
+    /// # Safety
+    /// As [`ForkPass::to_take`].
+    pub unsafe fn to_take_soon() -> Self {
+        ForkPass::TakeSoon
+    }
 }
 
 /// Returns the calling thread as the owner of a lock. A child of a fork is the same owner.
@@ -93,7 +115,8 @@ pub struct Lock<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the lock gives access to the value to one thread at a time.
+// SAFETY: the lock gives access to the value to one thread at a time, and to that by one guard: a lock that is held for a
+// fork can be taken again by its thread, which has one guard at a time, as those promise that make a `ForkPass`.
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {

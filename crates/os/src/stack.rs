@@ -15,10 +15,14 @@ pub fn here() -> Option<Place> {
     registers()
 }
 
-/// Copies the stack from the address `from` on into `copy`, up to the end of `own`, which [`own_stack`] has returned to
-/// this thread; returns the number of bytes. A stack outside `own` (of a signal handler, of a coroutine) is copied by a
-/// system call, up to the first page that is not mapped.
-pub fn copy_stack(from: usize, own: &Range<usize>, copy: &mut [u8]) -> usize {
+/// Copies the stack from the address `from` on into `copy`, up to the end of `own`; returns the number of bytes. A stack
+/// outside `own` (of a signal handler, of a coroutine) is copied by a system call, up to the first page that is not
+/// mapped.
+///
+/// # Safety
+/// [`own_stack`] has returned `own` to this thread, or it is empty; `from` is an address in use on this thread's stack,
+/// or lies outside `own`.
+pub unsafe fn copy_stack(from: usize, own: &Range<usize>, copy: &mut [u8]) -> usize {
     if !own.contains(&from) {
         return copy_strange(from, copy);
     }
@@ -92,10 +96,12 @@ mod tests {
             assert!(own.contains(&local.as_ptr().addr()));
             assert_eq!(own.end, thread_pointer() & !15);
             let mut copy = Vec::from([0; 64]);
-            assert_eq!(copy_stack(local.as_ptr().expose_provenance(), &own, &mut copy), 64);
+            // SAFETY: the bytes are a local variable's, and the range is this thread's own stack.
+            assert_eq!(unsafe { copy_stack(local.as_ptr().expose_provenance(), &own, &mut copy) }, 64);
             assert_eq!(copy, local);
             let mut copy = Vec::from([0; 4096]);
-            assert_eq!(copy_stack(own.end - 100, &own, &mut copy), 100);
+            // SAFETY: the stack is in use up to its end, and the range is this thread's own.
+            assert_eq!(unsafe { copy_stack(own.end - 100, &own, &mut copy) }, 100);
             own
         });
         let of_thread = of_thread.join().unwrap();
@@ -142,7 +148,8 @@ mod tests {
         let at = start.expose_provenance().get() + page - 100;
         assert_eq!(own_stack(at, &mut [0; 4096]), None);
         let mut copy = [0; 300];
-        let copied = copy_stack(at, &(0..0), &mut copy);
+        // SAFETY: the range is empty.
+        let copied = unsafe { copy_stack(at, &(0..0), &mut copy) };
         assert!(copied >= 100 && copy[..100] == [5; 100]);
         // SAFETY: the first page of the mapping made above is left, and not used again.
         unsafe { crate::unmap(start, page) }.unwrap();

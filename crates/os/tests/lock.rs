@@ -8,6 +8,17 @@ use std::time::Duration;
 
 use heapwright_os::{ForkPass, Lock, map_aligned, page_size, remap, unmap};
 
+/// A pass as a fork makes it.
+fn to_take() -> ForkPass<'static> {
+    // SAFETY: the tests have one guard of each lock at a time.
+    unsafe { ForkPass::to_take() }
+}
+
+fn to_take_soon() -> ForkPass<'static> {
+    // SAFETY: as above.
+    unsafe { ForkPass::to_take_soon() }
+}
+
 #[test]
 fn one_thread_at_a_time() {
     static COUNT: Lock<u64> = Lock::new(0);
@@ -51,7 +62,7 @@ fn the_child_of_a_fork_holds_the_lock_of_the_thread_that_forked() {
         }
     });
     for _ in 0..200 {
-        LOCK.hold_for_fork(ForkPass::Take);
+        LOCK.hold_for_fork(to_take());
         // SAFETY: the child calls nothing but the lock and `_exit`.
         let child = unsafe { libc::fork() };
         if child == 0 {
@@ -79,9 +90,9 @@ fn a_lock_that_is_held_for_a_fork_lets_its_owner_through_and_nobody_else() {
         // Another thread: this one is not the only one.
         let (done, other) = channel::<()>();
         let parked = thread::spawn(move || other.recv().unwrap_err());
-        assert!(LOCK.hold_for_fork(ForkPass::Take));
+        assert!(LOCK.hold_for_fork(to_take()));
         *LOCK.lock() += 1;
-        assert!(LOCK.hold_for_fork(ForkPass::Take), "for a fork inside another");
+        assert!(LOCK.hold_for_fork(to_take()), "for a fork inside another");
         *LOCK.lock() += 1;
         let waiting = thread::spawn(|| *LOCK.lock());
         thread::sleep(Duration::from_millis(50));
@@ -112,7 +123,7 @@ fn a_fork_recognises_a_lock_that_its_thread_holds_and_waits_for_others_or_gives_
     let is_interrupted = Cell::new(false);
     assert!(!OTHER.hold_for_fork(ForkPass::Look(&is_interrupted)) && !is_interrupted.get());
     assert!(LOCK.hold_for_fork(ForkPass::Look(&is_interrupted)) && is_interrupted.get());
-    assert!(LOCK.hold_for_fork(ForkPass::TakeSoon) && !OTHER.hold_for_fork(ForkPass::TakeSoon));
+    assert!(LOCK.hold_for_fork(to_take_soon()) && !OTHER.hold_for_fork(to_take_soon()));
     // SAFETY: this thread forks, as it were; neither lock was taken for that.
     unsafe {
         LOCK.let_go_after_fork();
@@ -125,7 +136,7 @@ fn a_fork_recognises_a_lock_that_its_thread_holds_and_waits_for_others_or_gives_
     assert_eq!(unsafe { LOCK.word().read_volatile() }, 0);
     drop(to_end);
     other.join().unwrap();
-    assert!(OTHER.hold_for_fork(ForkPass::TakeSoon));
+    assert!(OTHER.hold_for_fork(to_take_soon()));
     // SAFETY: this thread took the lock above.
     unsafe { OTHER.let_go_after_fork() };
 }

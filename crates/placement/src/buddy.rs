@@ -145,7 +145,7 @@ impl Heap<'_, FreeSets<'_>> {
         let state = &*self.state;
         let len = (granules + usize::from(state.header)).checked_next_power_of_two()?;
         let align = (align >> state.shift()).max(1);
-        let skew = state.phase as usize + usize::from(state.header);
+        let skew = state.phase() + usize::from(state.header);
         (skew & (align - 1) == 0).then(|| len.max(align).ilog2())
     }
 

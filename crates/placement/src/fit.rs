@@ -271,7 +271,7 @@ impl<'m, I: Index<'m>> Heap<'m, I> {
         Need {
             len: granules + header,
             align: (align >> state.shift()).max(1),
-            skew: state.phase as usize + header,
+            skew: state.phase() + header,
             min_gap: state.min_remainder as usize,
         }
     }

@@ -46,6 +46,8 @@ pub(crate) fn unnoted(_: Change) {}
 /// Each operation calls `note` at most once: when the change is determined, and before it stores anything that could
 /// not be rebuilt. An operation that fails or changes nothing does not call it. Growth by a heap's own rule is not
 /// noted: such heaps are created with [`Growth::Fixed`](crate::Growth::Fixed) and [extended](Noted::extend).
+///
+/// `note` must not panic: counters and blocks would differ then, as [`Engine::check`] says.
 pub trait Noted: Engine {
     /// Does the same as [`Engine::allocate`], noted.
     ///

@@ -21,8 +21,8 @@ pub struct State {
     pub(crate) top: usize,
     /// The rover of next fit; the generator of random fit.
     pub(crate) cursor: u64,
-    /// See [`Rules::phase`]; truncated for alignments above 2^32 granules.
-    pub(crate) phase: u32,
+    /// The low half of [`Rules::phase`] in granules.
+    phase: u32,
     pub(crate) min_remainder: u32,
     /// The growth step of [`Growth::Pages`].
     step: u32,
@@ -34,8 +34,8 @@ pub struct State {
     growth: u8,
     /// log2 of the granule in bytes, and the top bit when counters are kept.
     shift_and_statistics: u8,
-    /// Always 0: no byte of the metadata is left unwritten.
-    padding: u32,
+    /// The high half of [`Rules::phase`] in granules.
+    high_phase: u32,
 }
 
 const COUNTED: u8 = 0x80;
@@ -63,6 +63,7 @@ impl State {
             top: 0,
             cursor: 0,
             phase: (rules.phase / rules.granule as usize) as u32,
+            high_phase: ((rules.phase / rules.granule as usize) as u64 >> 32) as u32,
             min_remainder: rules.min_remainder.div_ceil(rules.granule).max(1),
             step,
             header: (rules.header / rules.granule) as u16,
@@ -71,7 +72,6 @@ impl State {
             policy: policy as u8,
             growth,
             shift_and_statistics: rules.granule.trailing_zeros() as u8 | statistics,
-            padding: 0,
         })
     }
 
@@ -94,8 +94,8 @@ impl State {
     /// Returns whether the heap follows `rules`.
     pub(crate) fn has_rules(&self, rules: &Rules) -> bool {
         let decided = |state: &State| {
-            let State { phase, min_remainder, step, header, growth, shift_and_statistics, .. } = *state;
-            (phase, min_remainder, step, header, growth, shift_and_statistics)
+            let State { min_remainder, step, header, growth, shift_and_statistics, .. } = *state;
+            (state.phase(), min_remainder, step, header, growth, shift_and_statistics)
         };
         let one_granule = rules.granule as usize;
         let policy = PolicyKind::from_tag(self.policy);
@@ -111,7 +111,6 @@ impl State {
         self.height <= 8
             && self.top <= self.end
             && self.magic == MAGIC
-            && self.padding == 0
             && self.policy == policy as u8
             && shift <= 12
             && (MIN_GRANULES..=policy.most_granules().min(usize::MAX >> shift)).contains(&self.capacity)
@@ -139,6 +138,12 @@ impl State {
     #[inline(always)]
     pub(crate) fn shift(&self) -> u32 {
         u32::from(self.shift_and_statistics & !COUNTED)
+    }
+
+    /// Returns [`Rules::phase`] in granules.
+    #[inline(always)]
+    pub(crate) fn phase(&self) -> usize {
+        (u64::from(self.high_phase) << 32 | u64::from(self.phase)) as usize
     }
 
     pub(crate) fn statistics(&self) -> Statistics {

@@ -1,6 +1,6 @@
 //! Regions of more than 2^32 granules, whose metadata the system zeroes as it is touched.
 
-use heapwright_placement::{Growth, PolicyKind, Rules};
+use heapwright_placement::{AnyEngine, Engine, Growth, PolicyKind, Rules};
 use heapwright_testkit::{Duel, Operation, Scenario, Script};
 
 /// How many sequences per policy, and operations in each.
@@ -25,6 +25,22 @@ fn play(scenario: &Scenario, seed: u64) {
         .unwrap_or_else(|divergence| panic!("{scenario:?}, seed {seed}, operation {done}: {divergence}"));
     }
     duel.compare_blocks().unwrap();
+}
+
+/// The phase of a region at a high address has more than 32 bits, also in granules.
+#[test]
+fn blocks_are_aligned_beyond_32_bits() {
+    for policy in PolicyKind::ALL.into_iter().filter(|&policy| policy != PolicyKind::Buddy) {
+        for phase in [1 << 44, (1 << 46) + (1 << 20)] {
+            let rules = Rules { granule: 4096, phase, ..Rules::default() };
+            let mut metadata = vec![0; AnyEngine::metadata_cells(policy, 1 << 22, &rules).unwrap()];
+            let mut heap = AnyEngine::create(policy, &mut metadata, 1 << 22, &rules).unwrap();
+            assert!(heap.allocate(1, 1 << 45).is_err(), "{policy:?}: no place below is aligned so far");
+            let block = heap.allocate(1, 1 << 21).unwrap();
+            assert!((phase + block).is_multiple_of(1 << 21), "{policy:?}");
+            heap.check().unwrap();
+        }
+    }
 }
 
 #[test]

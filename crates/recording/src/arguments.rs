@@ -54,9 +54,9 @@ pub struct Arguments {
     #[arg(long)]
     main_only: bool,
 
-    /// Minimum number of events for a trace of another process to be kept; 0 keeps all.
-    #[arg(long, value_name = "N", default_value_t = Options::USUAL_LEAST)]
-    min_events: u64,
+    /// Minimum number of events for a trace of another process to be kept; 0 keeps all. [default: 10000; 0 with --only]
+    #[arg(long, value_name = "N")]
+    min_events: Option<u64>,
 
     /// Record the time of every call as well.
     #[arg(long)]
@@ -106,7 +106,7 @@ impl Arguments {
             main_only: self.main_only,
             times: self.times,
             sites: self.sites,
-            least_events: self.min_events,
+            least_events: self.min_events.unwrap_or(Options::usual_least(&self.only)),
             python: self.python,
             marked: self.marked,
             max_size: self.max_size,

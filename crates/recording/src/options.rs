@@ -44,8 +44,12 @@ pub struct Options {
 }
 
 impl Options {
-    /// Default minimum number of events: a shorter trace says too little about an allocator to be worth keeping.
-    pub const USUAL_LEAST: u64 = 10_000;
+    /// Returns the default minimum number of events: a shorter trace says too little about an allocator to be worth
+    /// keeping, unless its program was named.
+    pub fn usual_least(only: &[String]) -> u64 {
+        const OF_ANY: u64 = 10_000;
+        if only.is_empty() { OF_ANY } else { 0 }
+    }
 
     /// The default options, with the trace at `output`.
     pub fn usual(output: PathBuf) -> Options {
@@ -55,7 +59,7 @@ impl Options {
             main_only: false,
             times: false,
             sites: None,
-            least_events: Options::USUAL_LEAST,
+            least_events: Options::usual_least(&[]),
             python: false,
             marked: false,
             max_size: None,

@@ -159,7 +159,8 @@ mod tests {
         let mut copy = [0; 64];
         for copies in 1..20 {
             let own = sampler.own_stack(place.stack as usize);
-            assert_eq!(copy_stack(place.stack as usize, &own, &mut copy), 64);
+            // SAFETY: the place is this function's, and the range is this thread's own stack.
+            assert_eq!(unsafe { copy_stack(place.stack as usize, &own, &mut copy) }, 64);
             let is_known = sampler.stack_end.load(Ordering::Relaxed) != 0;
             assert_eq!(is_known, copies > BEFORE_LOOKUP, "{copies}");
         }

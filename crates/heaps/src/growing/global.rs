@@ -66,10 +66,27 @@ impl<P: Policy<Choice = ()>> Default for GlobalHeap<P> {
 
 impl<P: Policy> GlobalHeap<P> {
     /// Runs `inspect` on the heap, which must not allocate; returns `None` when nothing has been allocated yet.
-    pub fn with<R>(&self, inspect: impl FnOnce(&mut GrowingHeap<P>) -> R) -> Option<R> {
+    pub fn with<R>(&self, inspect: impl FnOnce(&GrowingHeap<P>) -> R) -> Option<R> {
+        self.with_made(|heap| inspect(heap))
+    }
+
+    /// As [`GrowingHeap::trim`]; 0 when nothing has been allocated yet.
+    pub fn trim(&self) -> usize {
+        self.with_made(GrowingHeap::trim).unwrap_or(0)
+    }
+
+    /// As [`GrowingHeap::set_keep`]; returns `false`, and does nothing, when nothing has been allocated yet.
+    pub fn set_keep(&self, bytes: usize) -> bool {
+        self.with_made(|heap| heap.set_keep(bytes)).is_some()
+    }
+
+    /// As [`GlobalHeap::with`], for changes. Not public: a caller could put another heap in its place, whose blocks
+    /// would go with this one's.
+    #[inline(always)]
+    fn with_made<R>(&self, act: impl FnOnce(&mut GrowingHeap<P>) -> R) -> Option<R> {
         let made = NonNull::new(self.made.load(Ordering::Acquire))?;
         // SAFETY: the heap lives until this value is dropped, which is borrowed.
-        Some(inspect(&mut unsafe { made.as_ref() }.heap.lock()))
+        Some(act(&mut unsafe { made.as_ref() }.heap.lock()))
     }
 
     /// As [`GlobalHeap::with`], with a heap that is created now if there is none; `None` if the system refuses one.
@@ -78,7 +95,7 @@ impl<P: Policy> GlobalHeap<P> {
         if self.made.load(Ordering::Acquire).is_null() {
             self.make().ok()?;
         }
-        self.with(act)
+        self.with_made(act)
     }
 
     #[cold]
@@ -222,13 +239,13 @@ where
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // SAFETY: the block came from `alloc` with this layout, so that it is not null and live, and the caller does
         // not use it after this call, as `GlobalAlloc` requires.
-        let _ = self.with(|heap| unsafe { heap.deallocate(NonNull::new_unchecked(block), layout) });
+        let _ = self.with_made(|heap| unsafe { heap.deallocate(NonNull::new_unchecked(block), layout) });
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let Ok(new) = Layout::from_size_align(size, layout.align()) else { return null_mut() };
         // SAFETY: the block came from `alloc` with this layout, so that it is not null and live; the caller does not
         // use the old block after success.
-        pointer(self.with(|heap| unsafe { heap.reallocate(NonNull::new_unchecked(block), layout, new) }))
+        pointer(self.with_made(|heap| unsafe { heap.reallocate(NonNull::new_unchecked(block), layout, new) }))
     }
 }

@@ -360,7 +360,8 @@ mod tests {
         let place = here().unwrap();
         let mut bytes = vec![0; 64 << 10];
         let own = own_stack(place.stack as usize, &mut vec![0; 1 << 16]).unwrap();
-        let length = copy_stack(place.stack as usize, &own, &mut bytes);
+        // SAFETY: the place is this function's, and the range is this thread's own stack.
+        let length = unsafe { copy_stack(place.stack as usize, &own, &mut bytes) };
         see(&place, &mut bytes[..length]);
     }
 
