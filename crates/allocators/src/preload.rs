@@ -228,6 +228,11 @@ mod tests {
 
     #[test]
     fn the_path_of_a_library_is_absolute() {
+        let here = std::env::current_dir().unwrap();
+        if here.to_string_lossy().contains([' ', ':']) {
+            // The dynamic linker would split every path below, which is refused.
+            return;
+        }
         let home = tempfile::tempdir_in(".").unwrap();
         let relative = Path::new(".").join(home.path().file_name().unwrap());
         let path = extract_into(&relative.join("own"), "l.so", b"good").unwrap();

@@ -59,8 +59,9 @@ impl<K: Key, V: Relocatable> Map<K, V> {
     /// Returns the map with its heap, ready for use.
     ///
     /// # Safety
-    /// The map is empty or was filled in this heap, and no copy of it was freed or changed since. No other thread, of
-    /// any process, uses it while the result lives.
+    /// The map is empty or was filled in this heap, and no copy of it was freed or changed since. Its block was not
+    /// freed, resized or written to by other means, such as [`SharedHeap::deallocate`]. While the result lives, no other
+    /// thread, of any process, uses the map, and none but the result does these things.
     pub unsafe fn attach<'a>(&'a mut self, heap: &'a SharedHeap) -> AttachedMap<'a, K, V> {
         AttachedMap { map: self, heap }
     }
