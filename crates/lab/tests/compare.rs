@@ -252,8 +252,8 @@ fn a_failing_allocator_has_a_note_and_the_others_have_figures() {
     let kept = folder.path().join("kept.json");
     let mut command = compare(&["-p", "first", "--rounds", "1", "--no-latencies", "--allocator"]);
     command.arg(format!("bad={}", library.display())).arg("--json").arg(&kept).arg(trace(&folder));
-    let (out, _) = output(&mut command, 0);
-    assert!(out.contains("bad: "), "{out}");
+    let (out, err) = output(&mut command, 1);
+    assert!(out.contains("bad: ") && err.contains("failed: bad could not be measured: "), "{out}{err}");
     let comparison = json(&kept);
     assert!(row(&comparison, "bad")["note"].as_str().is_some_and(|note| note.contains("libbad.so")));
     assert!(median(&comparison, "first", "time").is_some());
