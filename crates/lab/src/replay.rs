@@ -45,8 +45,8 @@ pub struct Arguments {
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
 
-    /// A policy; may be given several times. All of them if none is given.
-    #[arg(long, short, value_name = "POLICY", value_parser = PossibleValuesParser::new(policy::values()))]
+    /// Policies, separated by commas; may be given several times. All of them if none is given.
+    #[arg(long, short, value_name = "POLICIES", value_delimiter = ',', value_parser = PossibleValuesParser::new(policy::values()))]
     pub policy: Vec<String>,
 
     #[command(flatten)]

@@ -122,7 +122,7 @@ fn numbers_are_refused_with_what_is_allowed() {
         (&["sites", "--every", "99999999999", "--", "ls"], "'--every <N>': the number is too large"),
         (&["record", "--min-events", "-1", "ls"], "'--min-events <N>': it must be a whole number, and not negative"),
         (&["inspect", "self"], "invalid value 'self' for '[PID]': it must be a whole number, and not negative"),
-        (&["replay", "--region", "0", TRACE], "the heap is too short: the least that holds a block is 16 bytes"),
+        (&["replay", "--region", "0", TRACE], "--region 0: the heap is too short: the least that holds a block is 16"),
         (&["compare", "--rounds", "0", TRACE], "invalid value '0' for '--rounds <N>': 0 is not in 1..=10000"),
     ];
     for (arguments, expected) in all {

@@ -81,8 +81,8 @@ pub struct Arguments {
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// A policy; may be given several times. All of them if none is given.
-    #[arg(long, short, value_name = "POLICY",
+    /// Policies, separated by commas; may be given several times. All of them if none is given.
+    #[arg(long, short, value_name = "POLICIES", value_delimiter = ',',
           value_parser = PossibleValuesParser::new(PolicyKind::ALL.map(PolicyKind::name)))]
     pub policy: Vec<String>,
 
