@@ -73,7 +73,8 @@ pub struct Arguments {
     keep_trace: Option<PathBuf>,
 
     /// Policies, separated by commas; may be given several times. All of the engine's if none is given.
-    #[arg(long, short, value_name = "POLICIES", value_delimiter = ',', value_parser = PossibleValuesParser::new(policy::values()))]
+    #[arg(long, short, value_name = "POLICIES", value_delimiter = ',',
+          value_parser = PossibleValuesParser::new(policy::values()))]
     policy: Vec<String>,
 
     /// Another allocator: its name in tables and its library. May be given several times.

@@ -139,10 +139,22 @@ fn numbers_are_refused_with_what_is_allowed() {
 fn a_policy_that_is_named_twice_is_taken_once() {
     let twice = ["-p", "first", "-p", "first"];
     for command in [&["replay", "--json"][..], &["fit", "--samples", "0", "--json"], &["watch", "--once"]] {
-        let output = heapwright().args(command).args(twice).args(["-p", "first", TRACE]).output().unwrap();
+        let output = heapwright().args(command).args(twice).args(["-p", "first,first", TRACE]).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let rows = text.matches("\"policy\": \"first\"").count() + text.matches("\nunder first\n").count();
         assert_eq!(rows, 1, "{command:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn policies_are_separated_by_commas() {
+    for command in [&["replay", "--json"][..], &["fit", "--samples", "0", "--json"], &["watch", "--once"]] {
+        let output = heapwright().args(command).args(["-p", "first,best", TRACE]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        for policy in ["first", "best"] {
+            let is_shown = [format!("\"policy\": \"{policy}\""), format!("\nunder {policy}\n")];
+            assert!(is_shown.iter().any(|shown| text.contains(shown)), "{command:?}: {text}");
+        }
     }
 }
 

@@ -31,7 +31,7 @@ use heapwright_stats as stats;
 pub const EXAMPLES: &str = "\
 Examples:
   heapwright fit gcc.hwt                            every policy
-  heapwright fit gcc.hwt -p first -p best           two of them
+  heapwright fit gcc.hwt -p first,best              two of them
   heapwright fit gcc.hwt --granule 8 --header 8     other rules
   heapwright fit small.hwt --exhaustive             every shorter region is tried, too
   heapwright fit gcc.hwt -p random --seeds 20       how much chance does
