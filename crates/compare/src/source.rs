@@ -49,7 +49,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Somebody's file.
+    /// Returns the source that reads an existing trace.
     ///
     /// # Errors
     /// When it cannot be opened; with a hint, if it is a program.

@@ -1,8 +1,8 @@
 //! The first bytes of a segment: what never changes, and what changes with it.
 //!
-//! The fixed part is written once, before the segment has a name, and protected by a checksum. The live part is only
-//! read and written by whoever holds the lock, which lies on a cache line of its own so that those who wait do not
-//! disturb who works.
+//! The fixed part is written once, before the segment has a name, and protected by a checksum. The live part is read
+//! and written only under the lock, which lies on a cache line of its own, so that waiting threads do not disturb its
+//! holder.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
 
@@ -15,7 +15,7 @@ use crate::format::record::Record;
 /// How many words the fixed part has.
 pub(crate) const FIXED_WORDS: usize = 16;
 
-/// Set in [`Live::epoch`]: the heap was found corrupted, nobody may work on it.
+/// Set in [`Live::epoch`]: the heap was found corrupted, and no process may work on it.
 const BROKEN: u64 = 1 << 63;
 
 /// The upper half of [`Live::seal`]: the lower half is a checksum.
@@ -49,7 +49,7 @@ pub(crate) struct Live {
     /// The length of the engine's region: what its metadata is laid out for; with a checksum, because it decides how
     /// much memory is touched.
     capacity: AtomicU64,
-    /// How often somebody completed or undid what a dead process left.
+    /// Number of times that a process completed or undid what a dead one left.
     recoveries: AtomicU64,
     /// [`SEALED`] and a checksum while no process is attached, else 0.
     seal: AtomicU64,
@@ -144,7 +144,7 @@ impl Live {
         self.epoch() & BROKEN != 0
     }
 
-    /// Nobody may work on the heap any more, until it is repaired: every view is out of date for good.
+    /// Forbids work on the heap until it is repaired: every view is out of date for good.
     pub(crate) fn set_broken(&self) {
         self.epoch.fetch_or(BROKEN, Relaxed);
     }
@@ -164,8 +164,8 @@ impl Live {
         (capacity_word(capacity) == word).then_some(capacity)
     }
 
-    /// From here on the metadata is one for `capacity` bytes. Whoever finds it laid out otherwise, because its writer
-    /// died on the way, lays it out so from what is primary; so the store is the commit, and the memory was backed
+    /// Makes the metadata one for `capacity` bytes. A process that finds it laid out otherwise, because its writer died
+    /// on the way, lays it out so from what is primary. The store is therefore the commit, and the memory was backed
     /// before.
     pub(crate) fn set_capacity(&self, capacity: usize) {
         compiler_fence(SeqCst);

@@ -78,8 +78,8 @@ impl Publication {
 
     /// The offset of the block of a slab whose free may be done again by recovery, or 0.
     ///
-    /// The slab's owner, who does not take the lock, reads this after it has found the block freed, and leaves it alone
-    /// meanwhile: freed once more after it was taken, the block would be lost to who has it then.
+    /// The slab's owner, which does not take the lock, reads this after it has found the block freed, and leaves it
+    /// alone meanwhile: freed once more after it was taken, the block would be lost to the process that has it then.
     #[inline(always)]
     pub(crate) fn freed(&self) -> u64 {
         self.freed.load(Relaxed)

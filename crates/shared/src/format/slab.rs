@@ -10,8 +10,8 @@ use super::classes::{self, Granule, granules_of};
 /// The length of a slab in bytes. Slabs begin at multiples of it, so that every place of the data belongs to one.
 pub(crate) const SLAB: usize = 1 << 15;
 
-/// What parts of a slab's metadata are multiples of, so that its owner and those who free its blocks do not share
-/// lines.
+/// The unit of the parts of a slab's metadata, so that its owner and processes that free its blocks do not share
+/// cache lines.
 const LINE: usize = 64;
 
 /// Which words of the first line mean what.
@@ -20,13 +20,13 @@ const RECIPROCAL: usize = 1;
 const LIVE: usize = 0;
 const LISTED: usize = 1;
 
-/// The mark of a word that says who owns a slab.
+/// The mark of a word that names the owner of a slab.
 const MARK: u64 = 0x5b;
 
 /// The bits of that word that are the same for all slabs of an owner.
 const OWNER: u64 = 0xfffe_00ff << 32;
 
-/// Who owns a slab, and what it is cut into.
+/// The owner of a slab, and the class of its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tenure {
     /// The number of the owner's slot in the process table.
@@ -349,8 +349,8 @@ impl<'s> Slab<'s> {
         self.words(index / 64).is_some_and(|words| words.live() >> (index % 64) & 1 == 1)
     }
 
-    /// Makes free for the owner, who calls this under the segment's lock, what others have freed. Returns the number of
-    /// live blocks.
+    /// Makes free for the owner, which calls this under the segment's lock, what others have freed. Returns the number
+    /// of live blocks.
     pub(crate) fn collect_all(self, class: usize) -> u64 {
         let mut live = 0;
         for at in 0..self.word_count(class) {

@@ -25,14 +25,14 @@ use crate::terms::settings::SmallBlocks;
 /// The segment is a POSIX shared-memory object or a file; everything of the heap lies in it, and nothing in it is an
 /// address, so that every process maps it where it likes. All operations may be called from any thread and any process
 /// at any time; one lock in the segment puts them in a row. A process may be killed at any instruction of any of them:
-/// whoever needs the lock next completes or undoes what was half done, and goes on. No operation waits longer than its
-/// patience for one process to release the lock.
+/// the next process that needs the lock completes or undoes what was half done, and goes on. No operation waits longer
+/// than its patience for one process to release the lock.
 ///
 /// The child of a `fork` may use its parent's handles; it counts as a process of its own from its first operation on. A
 /// process that replaces its program (`exec`) without closing its handles counts as attached until it ends.
 ///
 /// Processes that may write to a segment are trusted like threads: one that writes where it should not can make the
-/// others read and write anything in the segment, and crash. A segment that nobody uses is looked through before it is
+/// others read and write anything in the segment, and crash. A segment without users is examined before it is
 /// believed.
 ///
 /// ```
@@ -46,7 +46,7 @@ use crate::terms::settings::SmallBlocks;
 /// // In another process:
 /// let there = SharedHeap::open(&place)?;
 /// let number = there.root("answer")?.ok_or("no answer")?;
-/// // SAFETY: the root is a u64, and nobody writes to it any more.
+/// // SAFETY: the root is a u64, and no process writes to it any more.
 /// assert_eq!(unsafe { *there.get::<u64>(number.cast()) }, 42);
 /// there.close()?;
 ///

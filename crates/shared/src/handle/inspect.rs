@@ -26,14 +26,14 @@ pub struct BlockInfo {
     pub size: usize,
     /// Used or free.
     pub state: BlockState,
-    /// Who allocated it; `None` for a hole.
+    /// The process that allocated it; `None` for a hole.
     pub owner: Option<Owner>,
 }
 
 /// A process that is, or was, attached, and what it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessInfo {
-    /// Who it is and what became of it.
+    /// Its number, and what became of it.
     pub owner: Owner,
     /// How many blocks it has.
     pub blocks: u64,
@@ -55,7 +55,7 @@ impl SharedHeap {
         Ok(parts::count_blocks_of_slabs(section.mapping(), counters))
     }
 
-    /// How often somebody completed or undid what a process left that had died.
+    /// Returns the number of times that a process completed or undid what a dead one left.
     ///
     /// # Errors
     /// Those of every operation.

@@ -88,7 +88,7 @@ impl SharedHeap {
 
     /// Frees the block at `offset` and merges it with its free neighbours.
     ///
-    /// Whoever has the block's offset must not use it any more; in particular, no root should point at it.
+    /// The block's offset must not be used any more; in particular, no root should point at it.
     ///
     /// # Errors
     /// [`Error::NotABlock`], [`Error::AlreadyFree`], [`Error::TimedOut`], [`Error::Corrupted`].
@@ -226,11 +226,11 @@ impl SharedHeap {
         Ok(offset)
     }
 
-    /// What lies at `offset`.
+    /// Returns a reference to the value at `offset`.
     ///
     /// # Safety
-    /// A valid `T` lies at `offset` in a block of this heap; for as long as the reference lives, nobody frees the block
-    /// or writes to what is behind the reference (but through atomics), in whatever process.
+    /// A valid `T` lies at `offset` in a block of this heap; for as long as the reference lives, no process frees the
+    /// block or writes to what is behind the reference (but through atomics).
     #[inline]
     #[must_use]
     pub unsafe fn get<T: Relocatable>(&self, offset: Offset<T>) -> &T {
@@ -253,8 +253,8 @@ impl Section<'_> {
 
     /// Places a block that is this process's own.
     ///
-    /// What is on record until the block has its owner is the undoing: nobody knows of the block yet, so whoever has to
-    /// clear up leaves nothing behind that no process owns.
+    /// What is on record until the block has its owner is the undoing: no process has the block's offset yet, and
+    /// recovery leaves no block behind without an owner.
     #[inline(always)]
     pub(crate) fn place(&mut self, bytes: usize, align: usize) -> Result<usize, AllocateError> {
         let (mapping, record) = (self.mapping(), self.record());
@@ -268,7 +268,7 @@ impl Section<'_> {
         Ok(place)
     }
 
-    /// Frees a block. What is on record is the free itself, which whoever has to clear up completes.
+    /// Frees a block. What is on record is the free itself, which recovery completes.
     #[inline(always)]
     fn deallocate(&mut self, offset: Offset) -> Result<(), Error> {
         let place = self.place_of(offset)?;

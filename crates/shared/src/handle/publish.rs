@@ -39,7 +39,7 @@ impl SharedHeap {
     /// heap.set_root("list", head.cast())?;
     /// // Pushes a node whose first word is the link to the next one.
     /// heap.allocate_into(head, 16, |node, next| {
-    ///     // SAFETY: the block is as long, and nobody else knows it yet.
+    ///     // SAFETY: the block is as long, and no other process has its offset yet.
     ///     unsafe { node.cast::<[u64; 2]>().write([next.map_or(0, Offset::get), 42]) };
     /// })?;
     /// # SharedHeap::unlink(&place)?;
@@ -323,7 +323,7 @@ impl Section<'_> {
             let block = (mapping.layout.data + change.used_start) as u64;
             // A panic of the caller's code, or a kill in it, undoes what the engine may have prepared.
             record.write(change.undone());
-            // SAFETY: the engine has chosen the block, within the segment; nobody has it yet.
+            // SAFETY: the engine has chosen the block, within the segment; no process has it yet.
             fill(unsafe { mapping.base().add(block as usize) });
             if let Some(owner) = mapping.owner(change.used_start) {
                 owner.store(slot, Relaxed);

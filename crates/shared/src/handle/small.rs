@@ -163,7 +163,8 @@ impl SharedHeap {
         }
     }
 
-    /// Adopts what slabs those who left have, and gives empty ones back to the engine. Returns whether there were any.
+    /// Adopts the slabs of processes that left, and gives empty ones back to the engine. Returns whether there were
+    /// any.
     pub(crate) fn tidy_slabs(&self) -> Result<bool, Error> {
         if self.mapping.layout.shape.is_none() {
             return Ok(false);

@@ -19,9 +19,9 @@ pub(crate) fn create(sections: &Sections, seed: u64) -> Result<Placer, Error> {
     Ok(engine)
 }
 
-/// The engine of a heap that others have left, or are using, in order.
+/// Returns the engine of a heap that is in order, whether processes use it or not.
 ///
-/// The engine's lifetime is the segment's; whoever has it uses it under the lock only and drops it before the sections.
+/// The engine's lifetime is the segment's; callers use it under the lock only and drop it before the sections.
 pub(crate) fn attach(sections: &Sections) -> Result<Placer, Error> {
     let capacity = capacity(sections)?;
     let cells = sections.layout.cells(capacity)?;
@@ -31,13 +31,13 @@ pub(crate) fn attach(sections: &Sections) -> Result<Placer, Error> {
     engine.map_err(|_| corrupted(sections)).and_then(|engine| fitting(sections, engine, capacity))
 }
 
-/// The engine of a heap in which somebody died, or whose capacity has become another: completes or undoes `change`, and
-/// derives anew all that is derived. Whatever the metadata holds, the result is an error or a heap that is sound.
+/// Returns the engine of a heap in which a process died, or whose capacity has changed: completes or undoes `change`,
+/// and derives anew all that is derived. Whatever the metadata holds, the result is an error or a heap that is sound.
 pub(crate) fn recover(sections: &Sections, change: Option<Change>) -> Result<Placer, Error> {
     let capacity = capacity(sections)?;
     let cells = sections.layout.cells(capacity)?;
     let (policy, rules) = (sections.layout.plan.policy, sections.layout.rules());
-    // SAFETY: so many cells are backed, and under the lock nobody else uses them.
+    // SAFETY: so many cells are backed, and under the lock no other thread uses them.
     let engine = unsafe { AnyEngine::recover(policy, sections.metadata(), cells, capacity, &rules, change) };
     let engine = engine.map_err(|refused| match refused {
         RecoverError::Broken(violation) => Error::violated(violation, sections.layout.data),

@@ -143,7 +143,7 @@ impl Held<'_> {
     /// Gives the lock back to the dead one that it was taken from.
     pub(crate) fn return_to(self, dead: Identity) {
         let held = ManuallyDrop::new(self);
-        // SAFETY: whoever made this took the lock, and says from whom.
+        // SAFETY: this was made after taking the lock, and the caller says from which process.
         unsafe { held.mapping.header().lock.return_to(dead) };
     }
 }
@@ -151,7 +151,7 @@ impl Held<'_> {
 impl Drop for Held<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: whoever made this took the lock.
+        // SAFETY: this was made after taking the lock.
         unsafe { self.mapping.header().lock.release() };
     }
 }

@@ -148,7 +148,7 @@ impl Sections {
     #[inline(always)]
     pub(crate) fn publish(&self, published: Published) {
         compiler_fence(SeqCst);
-        // Release: who reads the word without the lock sees the contents of the block.
+        // Release: a thread that reads the word without the lock sees the contents of the block.
         self.word(published.word).store(published.value, Release);
         compiler_fence(SeqCst);
     }

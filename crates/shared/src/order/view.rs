@@ -23,7 +23,7 @@ impl View {
     /// Enters `me` among the processes at the segment, under the lock, which was got as `taken` says.
     ///
     /// A segment at rest is believed if its seal fits. One that is in use is believed to be in order, unless the lock
-    /// comes from somebody who died. One that was neither closed nor is in use was left by processes that all died:
+    /// comes from a dead process. One that was neither closed nor is in use was left by processes that all died:
     /// what is primary is looked through, and all else derived anew.
     pub(crate) fn enter(mapping: &Mapping, taken: Taken, me: Identity) -> Result<View, Error> {
         let header = mapping.header();

@@ -134,7 +134,7 @@ impl Deref for Entered<'_> {
 
     #[inline(always)]
     fn deref(&self) -> &Owned {
-        // SAFETY: whoever made this found the lane idle and made it busy.
+        // SAFETY: this was made after finding the lane idle and making it busy.
         unsafe { &*self.lane.owned.get() }
     }
 }

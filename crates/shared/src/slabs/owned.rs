@@ -13,7 +13,7 @@ pub(crate) struct Owned {
     latest: Latest,
     /// How often a slab was wanted, from the segment.
     pub(crate) refills: usize,
-    /// Where the next search for slabs of those who left begins.
+    /// The place where the next search for slabs of processes that left begins.
     pub(crate) cursor: usize,
     /// When the system may be asked again which processes live, in nanoseconds of its clock.
     pub(crate) next_look: u64,

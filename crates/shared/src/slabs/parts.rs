@@ -1,4 +1,4 @@
-//! The blocks in slabs, for those who look at a heap.
+//! The blocks in slabs, for walks of a heap.
 
 use heapwright_placement::{Block, BlockState, Counters, Engine};
 
