@@ -19,7 +19,7 @@ pub(crate) struct Words<'s> {
 }
 
 impl Words<'_> {
-    /// The live blocks.
+    /// Returns the live blocks.
     #[inline(always)]
     pub(crate) fn live(self) -> u64 {
         // In this order: what the owner collects disappears from the second word last, and is not found live in
@@ -81,7 +81,7 @@ impl Words<'_> {
         used & freed
     }
 
-    /// The blocks that the owner may take.
+    /// Returns the blocks that the owner may take.
     #[inline(always)]
     pub(crate) fn free(self) -> u64 {
         !(self.used.load(Relaxed) | self.freed.load(Acquire))

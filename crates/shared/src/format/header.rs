@@ -74,14 +74,15 @@ impl Header {
         std::mem::offset_of!(Header, live) + std::mem::offset_of!(Live, seal),
     ];
 
-    /// Whether the calling process may use the segment without announcing itself: its users are in the same namespace,
-    /// or it is not known in which.
+    /// Returns whether the calling process may use the segment without announcing itself: its users are in the same
+    /// namespace, or it is not known in which.
     pub(crate) fn is_of_our_namespace(&self) -> bool {
         let namespace = self.namespace.load(Relaxed);
         namespace == 0 || Some(namespace) == pid_namespace()
     }
 
-    /// The namespace in which the numbers of its users mean something, but of those that say that theirs do not.
+    /// Returns the namespace in which the numbers of its users mean something, but of those that say that theirs do
+    /// not.
     pub(crate) fn namespace(&self) -> Option<u64> {
         Some(self.namespace.load(Relaxed)).filter(|&namespace| namespace != 0)
     }
@@ -112,7 +113,7 @@ impl Header {
         compiler_fence(SeqCst);
     }
 
-    /// The change that is under way.
+    /// Returns the change that is under way.
     pub(crate) fn pending_change(&self) -> Option<Change> {
         match self.publication.read() {
             Some(published) => published.change,
@@ -157,7 +158,7 @@ impl Live {
         next
     }
 
-    /// The capacity in bytes; `None` when the word is not one that was stored.
+    /// Returns the capacity in bytes; `None` when the word is not one that was stored.
     pub(crate) fn capacity(&self) -> Option<usize> {
         let word = self.capacity.load(Relaxed);
         let capacity = usize::try_from(word >> CAPACITY_CHECK << 4).ok()?;
@@ -188,7 +189,7 @@ pub(super) fn checksum(words: &[u64]) -> u32 {
     hasher.finalize()
 }
 
-/// The word for a capacity, a multiple of 16 of at most 2⁴⁶ bytes.
+/// Returns the word for a capacity, a multiple of 16 of at most 2⁴⁶ bytes.
 fn capacity_word(capacity: usize) -> u64 {
     let units = capacity as u64 >> 4;
     let check = checksum(&[units]) & ((1 << CAPACITY_CHECK) - 1);

@@ -55,7 +55,7 @@ impl ProcessSlot {
         Identity::from_word(self.identity.load(Relaxed))
     }
 
-    /// What became of whom this slot is for; `None` for a free slot. Asks the system.
+    /// Returns the state of the process that this slot is for; `None` for a free slot. Asks the system.
     pub(crate) fn state(&self, deaths: Deaths) -> Option<ProcessState> {
         match self.state.load(Relaxed) & STATE {
             FREE => None,
@@ -69,17 +69,17 @@ impl ProcessSlot {
         self.state.load(Relaxed) & STATE == FREE
     }
 
-    /// Whether its process has not closed the segment, dead or alive.
+    /// Returns whether its process has not closed the segment, dead or alive.
     pub(crate) fn is_attached(&self) -> bool {
         self.state.load(Relaxed) & STATE == ATTACHED
     }
 
-    /// Whether the slot is free or its process has closed the segment. Without a call: another may be dead.
+    /// Returns whether the slot is free or its process has closed the segment. Without a call: another may be dead.
     pub(crate) fn has_left(&self) -> bool {
         matches!(self.state.load(Relaxed) & STATE, FREE | CLOSED)
     }
 
-    /// The state and the identity, without the count.
+    /// Returns the state and the identity, without the count.
     pub(crate) fn words(&self) -> (u64, u64) {
         (self.state.load(Relaxed) & STATE, self.identity.load(Relaxed))
     }

@@ -43,13 +43,13 @@ impl Record {
         compiler_fence(SeqCst);
     }
 
-    /// Whether an operation is under way.
+    /// Returns whether an operation is under way.
     #[inline(always)]
     pub(crate) fn is_pending(&self) -> bool {
         self.end.load(Relaxed) != 0
     }
 
-    /// The change that is under way.
+    /// Returns the change that is under way.
     pub(crate) fn read(&self) -> Option<Change> {
         self.is_pending().then(|| Change {
             start: self.start.load(Relaxed) as usize,

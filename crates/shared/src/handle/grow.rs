@@ -30,7 +30,7 @@ impl SharedHeap {
         self.enter()?.grow(bytes)
     }
 
-    /// How many bytes of blocks the heap holds now, used and free.
+    /// Returns how many bytes of blocks the heap holds now, used and free.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Corrupted`].
@@ -54,8 +54,8 @@ impl Section<'_> {
         self.grow_amply(least)
     }
 
-    /// The size above the present one from which on the heap's tail holds the request; `None` when that is more than it
-    /// may have.
+    /// Returns the size above the present one from which on the heap's tail holds the request; `None` when that is more
+    /// than it may have.
     fn size_to_hold(&mut self, bytes: usize, align: usize) -> Option<usize> {
         let plan = &self.mapping().layout.plan;
         let (size, most) = (self.engine().heap_size(), plan.max_size);

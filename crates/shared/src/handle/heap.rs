@@ -158,14 +158,14 @@ impl SharedHeap {
         Ok(())
     }
 
-    /// Whether this process is attached, rather than the child of one that is.
+    /// Returns whether this process is attached, rather than the child of one that is.
     #[inline(always)]
     pub(crate) fn is_attached(&self) -> bool {
         // Acquire: a thread that sees the count sees the identity that goes with it.
         self.forks.load(Acquire) == self.forks_now()
     }
 
-    /// The process's present count of forks; 0 in a child that has not counted yet.
+    /// Returns the process's present count of forks; 0 in a child that has not counted yet.
     #[inline(always)]
     pub(crate) fn forks_now(&self) -> u64 {
         self.fork_counter.load(Acquire)
@@ -183,7 +183,8 @@ impl SharedHeap {
         self.mapping.base()
     }
 
-    /// The address of what lies at `offset`. Nothing is looked at, not even whether the offset lies in the segment.
+    /// Returns the address of what lies at `offset`. Nothing is looked at, not even whether the offset lies in the
+    /// segment.
     #[inline(always)]
     #[must_use]
     pub fn pointer<T>(&self, offset: Offset<T>) -> NonNull<T> {
@@ -192,7 +193,7 @@ impl SharedHeap {
         NonNull::new(address).unwrap_or(self.mapping.base()).cast()
     }
 
-    /// The offset of `pointer`, an address in the blocks of this mapping of the segment; `None` for any other.
+    /// Returns the offset of `pointer`, an address in the blocks of this mapping of the segment; `None` for any other.
     #[inline]
     #[must_use]
     pub fn offset_of<T>(&self, pointer: NonNull<T>) -> Option<Offset<T>> {
@@ -224,37 +225,37 @@ impl SharedHeap {
         pointer.addr().get().wrapping_sub(self.mapping.base().addr().get())
     }
 
-    /// Where the segment is found.
+    /// Returns where the segment is found.
     #[must_use]
     pub fn place(&self) -> &Place {
         &self.mapping.place
     }
 
-    /// The policy that places blocks.
+    /// Returns the policy that places blocks.
     #[must_use]
     pub fn policy(&self) -> PolicyKind {
         self.mapping.layout.plan.policy
     }
 
-    /// Where small blocks come from.
+    /// Returns where small blocks come from.
     #[must_use]
     pub fn small_blocks(&self) -> SmallBlocks {
         self.mapping.layout.plan.small
     }
 
-    /// The least length and alignment of blocks, in bytes.
+    /// Returns the least length and alignment of blocks, in bytes.
     #[must_use]
     pub fn granule(&self) -> usize {
         1 << self.mapping.layout.shift
     }
 
-    /// The most bytes of blocks that the heap can grow to.
+    /// Returns the most bytes of blocks that the heap can grow to.
     #[must_use]
     pub fn max_size(&self) -> usize {
         self.mapping.layout.plan.max_size
     }
 
-    /// How many bytes the segment takes besides blocks when it is as long as it can become.
+    /// Returns how many bytes the segment takes besides blocks when it is as long as it can become.
     #[must_use]
     pub fn overhead(&self) -> usize {
         self.mapping.layout.data
@@ -312,7 +313,7 @@ impl<'h> Section<'h> {
         self.engine().heap_size()
     }
 
-    /// Where the engine sees what lies at `offset`.
+    /// Returns where the engine sees what lies at `offset`.
     #[inline(always)]
     pub(crate) fn place_of(&self, offset: Offset) -> Result<usize, Error> {
         let layout = &self.mapping().layout;

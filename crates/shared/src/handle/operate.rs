@@ -23,7 +23,7 @@ enum Resized {
 }
 
 impl SharedHeap {
-    /// A block for `bytes` (0 is taken as 1), aligned to the granule; its contents are whatever they were.
+    /// Allocates a block for `bytes` (0 is taken as 1), aligned to the granule; its contents are whatever they were.
     ///
     /// A heap that may grow does when no hole fits. Time: the policy's, and a lock's.
     ///
@@ -49,7 +49,7 @@ impl SharedHeap {
         Some(unsafe { self.mapping.blocks().add(place) })
     }
 
-    /// A block for `bytes` whose address is a multiple of `align` in every process.
+    /// Allocates a block for `bytes` whose address is a multiple of `align` in every process.
     ///
     /// # Errors
     /// [`Error::BadAlignment`] when `align` is no power of two or above 4096 (under buddies, in a heap that cannot
@@ -204,7 +204,7 @@ impl SharedHeap {
         }
     }
 
-    /// How many bytes the block at `offset` holds: what was asked for, rounded up.
+    /// Returns how many bytes the block at `offset` holds: what was asked for, rounded up.
     ///
     /// # Errors
     /// As [`SharedHeap::deallocate`].
@@ -215,7 +215,7 @@ impl SharedHeap {
         }
     }
 
-    /// A block that holds `value`.
+    /// Allocates a block that holds `value`.
     ///
     /// # Errors
     /// As [`SharedHeap::allocate_aligned`].
@@ -314,7 +314,7 @@ impl Section<'_> {
         size.map(|size| (place, size)).ok_or_else(|| self.no_block(offset, place))
     }
 
-    /// Why no used block starts at `offset`, which is at `place`.
+    /// Returns why no used block starts at `offset`, which is at `place`.
     #[cold]
     fn no_block(&mut self, offset: Offset, place: usize) -> Error {
         let mapping = self.mapping();

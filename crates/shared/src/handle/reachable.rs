@@ -55,7 +55,7 @@ impl SharedHeap {
 }
 
 impl Section<'_> {
-    /// The places of the blocks that roots lead to.
+    /// Returns the places of the blocks that roots lead to.
     fn reachable(&mut self, mut trace: impl FnMut(Traced, &mut dyn FnMut(Offset))) -> Offsets<usize> {
         let (mut reached, mut pending) = (Offsets::default(), Vec::new());
         for root in self.mapping().roots().iter().filter_map(RootSlot::offset) {

@@ -21,7 +21,7 @@ pub(crate) struct Sweep {
 }
 
 impl Sweep {
-    /// Whether there are slabs that were not looked at.
+    /// Returns whether there are slabs that were not looked at.
     pub(crate) fn goes_on(&self, owned: &Owned) -> bool {
         self.class < owned.classes.len()
     }
@@ -46,7 +46,8 @@ fn departed(sections: &Sections, left: impl Fn(&ProcessSlot) -> bool) -> [bool; 
     departed
 }
 
-/// A hash of what can make slabs free for others than their owners: blocks freed by other processes, and departures.
+/// Returns a hash of what can make slabs free for others than their owners: blocks freed by other processes, and
+/// departures.
 fn signs(sections: &Sections) -> u64 {
     let mut signs: u64 = 1;
     let mut note = |word: u64| signs = spread(signs.rotate_left(5) ^ word);
@@ -138,7 +139,7 @@ impl Section<'_> {
         Ok(found)
     }
 
-    /// Whether the last search found nothing, and nothing has happened since.
+    /// Returns whether the last search found nothing, and nothing has happened since.
     pub(crate) fn is_fruitless(&self, owned: &Owned) -> bool {
         let mapping = self.mapping();
         owned.fruitless != 0

@@ -47,7 +47,7 @@ pub(crate) fn recover(sections: &Sections, change: Option<Change>) -> Result<Pla
     Ok(engine)
 }
 
-/// The capacity that the metadata is, or is to be, laid out for.
+/// Returns the capacity that the metadata is, or is to be, laid out for.
 pub(crate) fn capacity(sections: &Sections) -> Result<usize, Error> {
     let plan = &sections.layout.plan;
     let capacity = sections.header().live.capacity();
@@ -56,8 +56,8 @@ pub(crate) fn capacity(sections: &Sections) -> Result<usize, Error> {
         .ok_or(Error::Corrupted { what: "the engine's capacity is not one that was stored", offset: 0 })
 }
 
-/// Whether a file for which the system holds `allocated` bytes can be a heap of the capacity that it claims, or a
-/// sparse copy of one: putting a heap in order takes memory and time in proportion to its capacity.
+/// Returns whether a file for which the system holds `allocated` bytes can be a heap of the capacity that it claims, or
+/// a sparse copy of one: putting a heap in order takes memory and time in proportion to its capacity.
 pub(crate) fn believe_claim(sections: &Sections, allocated: u64) -> Result<(), Error> {
     /// Metadata for so many bytes is put in order for any file.
     const ANY: u64 = 16 << 20;

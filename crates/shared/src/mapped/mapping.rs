@@ -32,7 +32,7 @@ impl Deref for Mapping {
 }
 
 impl Mapping {
-    /// The segment that `segment`, as long as `layout` says, holds.
+    /// Returns the segment that `segment`, as long as `layout` says, holds.
     pub(crate) fn of(place: &Place, segment: Segment, layout: Layout) -> Mapping {
         // SAFETY: the sections go with the mapping, and what processes may do to them is the trust that is documented.
         let sections = unsafe { Sections::at_base(segment.base(), layout, segment.file()) };
@@ -88,7 +88,7 @@ impl Mapping {
         if found == expected { Ok(()) } else { Err(Error::WrongLength { place: self.place.clone(), expected, found }) }
     }
 
-    /// How many bytes the system holds for the segment.
+    /// Returns how many bytes the system holds for the segment.
     pub(crate) fn allocated(&self) -> Result<u64, Error> {
         let status = self.segment.file().status();
         status.map(|status| status.allocated).map_err(|reason| Error::refused(&self.place, 0, reason))

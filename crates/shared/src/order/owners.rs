@@ -42,8 +42,8 @@ pub(crate) fn count_blocks(sections: &Sections, engine: &Placer) -> [Tally; 256]
     tallies
 }
 
-/// How many blocks each of the 256 possible owners must at least be counted to have, so that its slot stays its own:
-/// blocks of the engine, slabs, and one for all blocks in slabs of others. Time: proportional to the heap.
+/// Returns how many blocks each of the 256 possible owners must at least be counted to have, so that its slot stays its
+/// own: blocks of the engine, slabs, and one for all blocks in slabs of others. Time: proportional to the heap.
 ///
 /// A free of a block of the engine takes one away whatever else names the slot. Blocks in slabs of others therefore
 /// need one of their own; their frees take none away.

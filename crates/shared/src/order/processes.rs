@@ -8,7 +8,7 @@ use crate::mapped::sections::Sections;
 use crate::order::owners::{count_names, relabel};
 use crate::terms::error::Error;
 
-/// Whether a process is attached that lives, or may live.
+/// Returns whether a process is attached that lives, or may live.
 pub(crate) fn any_alive(sections: &Sections) -> bool {
     one_alive(sections).is_some()
 }
@@ -34,7 +34,7 @@ pub(crate) fn doubt(sections: &Sections) -> Option<&'static str> {
     not_left(sections).find_map(|(_, process)| deaths.doubt_about(process))
 }
 
-/// Whether it is certain of a process that has not left, or of the lock's holder, that it lives.
+/// Returns whether it is certain of a process that has not left, or of the lock's holder, that it lives.
 pub(crate) fn is_any_certain(sections: &Sections) -> bool {
     let deaths = sections.deaths();
     let lives = |process| deaths.doubt_about(process).is_none() && deaths.life_of(process) == Life::Alive;

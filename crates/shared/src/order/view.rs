@@ -82,14 +82,14 @@ impl View {
     }
 }
 
-/// The engine of a segment at rest.
+/// Returns the engine of a segment at rest.
 fn attach(mapping: &Mapping, prepare: Prepare<'_>) -> Result<Placer, Error> {
     let engine = engine::attach(mapping)?;
     prepare(&engine)?;
     Ok(engine)
 }
 
-/// The engine of a segment whose users all died: put in order.
+/// Returns the engine of a segment whose users all died: put in order.
 fn recover_and_count(mapping: &Mapping, prepare: Prepare<'_>) -> Result<Placer, Error> {
     let engine = recover(mapping, prepare)?;
     processes::count_anew(mapping, &engine);

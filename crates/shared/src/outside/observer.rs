@@ -114,7 +114,7 @@ impl Observer {
         Ok(Observer { place: place.clone(), file, status, layout })
     }
 
-    /// The attributes of the file.
+    /// Returns the attributes of the file.
     pub(crate) fn status(&self) -> FileStatus {
         self.status
     }
@@ -167,8 +167,8 @@ impl Observer {
         Ok((copy, changed))
     }
 
-    /// What nearly every operation changes: header and process table, counts of slabs, and the head of the engine's
-    /// metadata.
+    /// Returns what nearly every operation changes: header and process table, counts of slabs, and the head of the
+    /// engine's metadata.
     fn moving_parts(&self) -> Result<Vec<u8>, Error> {
         let Layout { roots, slab_counts, owners, metadata, .. } = self.layout;
         let mut parts = Vec::new();

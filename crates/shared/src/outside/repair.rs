@@ -82,7 +82,7 @@ impl SharedHeap {
     }
 }
 
-/// What repair cannot put in order, nothing can.
+/// Returns the error for damage that repair cannot put in order.
 fn beyond_repair(error: Error) -> Error {
     match error {
         Error::Corrupted { what, offset } => Error::BeyondRepair { what, offset },
@@ -90,7 +90,7 @@ fn beyond_repair(error: Error) -> Error {
     }
 }
 
-/// Whether it is unknown here which of the segment's processes live.
+/// Returns whether it is unknown here which of the segment's processes live.
 fn has_strangers(mapping: &Mapping) -> bool {
     let holder = mapping.header().lock.holder();
     let is_doubted = holder.is_some_and(|holder| mapping.deaths().doubt_about(holder).is_some());

@@ -204,7 +204,7 @@ impl Snapshot {
     }
 }
 
-/// The engine over the copy, once all was found in order, or put in order as the next to use the segment would.
+/// Returns the engine over the copy, once all was found in order, or put in order as the next to use the segment would.
 fn audit(copy: &Copy, taken: Taken, condition: Condition) -> Result<Placer, Error> {
     if let Some(error) = &copy.unreadable {
         return Err(error.clone());
