@@ -145,8 +145,17 @@ impl RuleArguments {
             Ok(()) | Err(Invalid::NoLimit) => Ok(set),
             Err(invalid) => {
                 let located = conflict.filter(|conflict| conflict.invalid == invalid);
-                bail!(Misuse(located.map_or_else(|| invalid.to_string(), |conflict| conflict.located)))
+                bail!(Misuse(located.map_or_else(|| self.blamed(invalid), |conflict| conflict.located)))
             }
+        }
+    }
+
+    /// Returns the message for rules that are invalid together. It names the option that gives too short a length.
+    fn blamed(&self, invalid: Invalid) -> String {
+        match (invalid, self.region, self.limit) {
+            (Invalid::TooShort { .. }, Some(length), _) => format!("--region {length}: {invalid}"),
+            (Invalid::TooShort { .. }, _, Some(length)) => format!("--limit {length}: {invalid}"),
+            _ => invalid.to_string(),
         }
     }
 }

@@ -19,7 +19,7 @@ const LAYOUT: Layout = match Layout::from_size_align(24, 8) {
 
 /// Commits a mistake; the bytes behind a block of 24 are its class's, so that nothing else is harmed.
 fn commit(mistake: &str) {
-    // SAFETY: none, that is the point; what is harmed is a block of 32 bytes that nobody uses.
+    // SAFETY: none, that is the point; what is harmed is a block of 32 bytes that is not in use.
     unsafe {
         let (block, other) = (black_box(alloc(LAYOUT)), black_box(alloc(LAYOUT)));
         match mistake {

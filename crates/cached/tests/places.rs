@@ -1,4 +1,4 @@
-//! Whoever looks from outside the process finds what a census finds inside.
+//! A view from outside the process finds what a census finds inside.
 
 mod common;
 

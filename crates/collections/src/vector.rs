@@ -72,7 +72,7 @@ impl<T: Relocatable> Vector<T> {
     #[must_use]
     pub unsafe fn read<'a>(&'a self, heap: &'a SharedHeap) -> &'a [T] {
         match self.items {
-            // SAFETY: the block has that many items, which nobody changes, as this function requires.
+            // SAFETY: the block has that many items, which no process changes, as this function requires.
             Some(items) => unsafe { slice::from_raw_parts(heap.pointer(items).as_ptr(), self.len()) },
             None => &[],
         }
@@ -135,7 +135,7 @@ impl<T: Relocatable> AttachedVector<'_, T> {
         let capacity = needed.max(self.vector.len().saturating_mul(2)).max(LEAST);
         let bytes = capacity.saturating_mul(size_of::<T>().max(1));
         let block = self.heap.allocate_aligned(bytes, align_of::<T>())?.cast::<T>();
-        // SAFETY: the block is new and longer than the items, which nobody changes.
+        // SAFETY: the block is new and longer than the items, which no process changes.
         unsafe { self.heap.pointer(block).as_ptr().copy_from_nonoverlapping(self.as_ptr(), self.vector.len()) };
         commit();
         // The new block has room for the capacity of the old one, which stands until the next store.

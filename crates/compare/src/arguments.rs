@@ -72,8 +72,9 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", requires = "program", conflicts_with = "trace")]
     keep_trace: Option<PathBuf>,
 
-    /// A policy; may be given several times. All of the engine's if none is given.
-    #[arg(long, short, value_name = "POLICY", value_parser = PossibleValuesParser::new(policy::values()))]
+    /// Policies, separated by commas; may be given several times. All of the engine's if none is given.
+    #[arg(long, short, value_name = "POLICIES", value_delimiter = ',',
+          value_parser = PossibleValuesParser::new(policy::values()))]
     policy: Vec<String>,
 
     /// Another allocator: its name in tables and its library. May be given several times.

@@ -64,7 +64,7 @@ pub fn change(now: &Comparison, before: &Comparison, row: &Row, metric: Metric) 
     }
 }
 
-/// Why the two may not be alike, if they may not.
+/// Returns why the two may not be alike, if they may not.
 pub fn differences(now: &Comparison, before: &Comparison) -> Vec<String> {
     let mut differences = Vec::new();
     if !now.machine.is_like(&before.machine) {

@@ -115,13 +115,13 @@ impl Basis {
     }
 }
 
-/// A ratio of 2 or more, as in "2.5 times the memory (95 % interval 2.4 to 2.6)".
+/// Returns a ratio of 2 or more, as in "2.5 times the memory (95 % interval 2.4 to 2.6)".
 fn multiple(ratio: Estimate, what: &str) -> String {
     format!("{:.1} times {what} (95 % interval {:.1} to {:.1})", ratio.median, ratio.low(), ratio.high())
 }
 
-/// A ratio below 2, as in "18 % less memory (95 % interval 15 to 21)"; where it is not known whether it is less or
-/// more, as in "between 3 % less and 12 % more memory (95 % interval)".
+/// Returns a ratio below 2, as in "18 % less memory (95 % interval 15 to 21)"; where it is not known whether it is less
+/// or more, as in "between 3 % less and 12 % more memory (95 % interval)".
 fn share(ratio: Estimate, what: &str) -> String {
     let ends = [1.0 - ratio.low(), ratio.high() - 1.0];
     if ends.iter().all(|&end| end > 0.0) {

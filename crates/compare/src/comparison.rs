@@ -135,7 +135,7 @@ impl Fidelity {
         Some(Fidelity { recorded, replayed })
     }
 
-    /// Whether the replay is like the recorded run.
+    /// Returns whether the replay is like the recorded run.
     pub fn is_faithful(&self) -> bool {
         self.difference().abs() <= FAITHFUL
     }
@@ -147,7 +147,7 @@ impl Fidelity {
 }
 
 impl Comparison {
-    /// The row of this name.
+    /// Returns the row of this name.
     pub fn row(&self, name: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.name == name)
     }
@@ -157,7 +157,7 @@ impl Comparison {
         self.trace.threads > 1 && !self.settings.threads
     }
 
-    /// The row of the C library's own malloc.
+    /// Returns the row of the C library's own malloc.
     pub fn system(&self) -> Option<&Row> {
         self.rows.iter().find(|row| row.kind == Kind::System)
     }

@@ -57,7 +57,7 @@ pub enum Limit {
 }
 
 impl Operator {
-    /// Whether `left` compares so with `right`.
+    /// Returns whether `left` compares so with `right`.
     pub fn holds(self, left: f64, right: f64) -> bool {
         match self {
             Operator::Above => left > right,
@@ -78,7 +78,7 @@ impl Condition {
     }
 }
 
-/// A message that points at a place of a text.
+/// Returns a message that points at a place of a text.
 pub fn point(text: &str, at: usize, what: &str) -> String {
     let before = text.get(..at).unwrap_or(text).chars().count();
     format!("{what}\n\n  {text}\n  {:before$}^", "")
@@ -104,7 +104,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What has not been read, without the spaces in front of it.
+    /// Returns what has not been read, without the spaces in front of it.
     fn rest(&mut self) -> &'a str {
         let rest = &self.text[self.at..];
         self.at += rest.len() - rest.trim_start().len();
@@ -193,8 +193,8 @@ fn is_of_a_name(c: char) -> bool {
     !c.is_whitespace() && !"<>=\"".contains(c)
 }
 
-/// What a number of `written` is in a figure's own unit; `None` when it is none. Sizes and times have the units that
-/// options have. A number without one is more likely a forgotten `x`.
+/// Returns what a number of `written` is in a figure's own unit; `None` when it is none. Sizes and times have the units
+/// that options have. A number without one is more likely a forgotten `x`.
 fn scale(unit: Unit, written: &str) -> Option<f64> {
     let one = format!("1{}", written.replace(['µ', 'μ'], "u"));
     match (unit, written) {

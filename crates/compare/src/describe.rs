@@ -5,7 +5,7 @@ use super::metric::Origin;
 use heapwright_show::number::{self, counted};
 
 impl Comparison {
-    /// What was compared, where and how long, in two lines.
+    /// Returns what was compared, where and how long, in two lines.
     pub fn headline(&self) -> [String; 2] {
         let trace = &self.trace;
         let threads = counted(trace.threads, "thread");
@@ -24,7 +24,7 @@ impl Comparison {
         [trace, format!("{machine}: {rounds}")]
     }
 
-    /// Why figures are missing, and what else must be known of rows.
+    /// Returns why figures are missing, and what else must be known of rows.
     pub fn notes(&self) -> Vec<String> {
         let missing = failures(self.rows.iter().filter_map(|row| Some((row.name.as_str(), row.note.as_deref()?))));
         let refused = self.rows.iter().filter(|row| row.note.is_none()).filter_map(|row| {
@@ -64,7 +64,7 @@ impl Comparison {
             .collect()
     }
 
-    /// How to read the tables.
+    /// Returns how to read the tables.
     pub fn legend(&self) -> String {
         let simulated =
             "Peak heap, fragmentation and holes are simulated: at the peak of the heap, then the mean over all events.";

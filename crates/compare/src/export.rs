@@ -59,7 +59,7 @@ fn csv(comparison: &Comparison, out: &mut impl Write) -> Result<()> {
     Ok(csv.flush()?)
 }
 
-/// What is not known is empty.
+/// Returns an estimate and its interval as cells. A figure that is not known is an empty cell.
 fn cells(estimate: Option<&Estimate>) -> [String; 3] {
     let cell = |figure: Option<f64>| figure.map(|figure| figure.to_string()).unwrap_or_default();
     let interval = estimate.and_then(|estimate| estimate.interval);
@@ -132,7 +132,7 @@ fn escaped(text: &str) -> String {
     text.shown().chars().flat_map(escape).collect()
 }
 
-/// A figure with its interval, the best in bold.
+/// Returns a figure with its interval, the best in bold.
 fn cell(row: &Row, metric: Metric, mark: Mark) -> String {
     let Some(estimate) = row.figures.get(&metric) else { return "-".to_owned() };
     let figure = row.shown(metric, estimate.median);

@@ -11,7 +11,7 @@ use heapwright_show::number;
 const EXPLAINED_FROM: f64 = 0.05;
 
 impl Comparison {
-    /// How true the replay is, in words; why it differs, if it does.
+    /// Returns how true the replay is, in words; why it differs, if it does.
     pub fn describe_fidelity(&self) -> Option<String> {
         if self.settings.rounds == 0 {
             return None;
@@ -20,7 +20,7 @@ impl Comparison {
         Some(texts.into_iter().flatten().collect::<Vec<String>>().join(" "))
     }
 
-    /// The memory that glibc's malloc had from the system.
+    /// Returns the memory that glibc's malloc had from the system.
     fn describe_system_memory(&self) -> Option<String> {
         let Some(fidelity) = self.fidelity else {
             if self.recorded.peak_anonymous.is_some() {
@@ -45,7 +45,7 @@ impl Comparison {
         Some(format!("{figures} {}", self.why_they_differ()))
     }
 
-    /// The replay of the system's malloc beside the whole recorded process.
+    /// Returns the replay of the system's malloc beside the whole recorded process.
     fn describe_program(&self) -> Option<String> {
         let (recorded, system) = (&self.recorded, self.system()?);
         let bytes = |figure: f64| number::bytes(figure as u64);

@@ -106,7 +106,7 @@ impl Comparison {
         self.rows.iter().filter(|row| row.kind != Kind::NoOp).all(is_longer).then_some(harness)
     }
 
-    /// A figure of one row over that of another, round by round.
+    /// Returns a figure of one row over that of another, round by round.
     pub fn ratio(&self, row: &Row, base: &Row, metric: Metric) -> Option<Estimate> {
         Estimate::of_paired_ratios(&self.in_each_round(row, metric), &self.in_each_round(base, metric))
     }

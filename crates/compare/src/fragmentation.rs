@@ -32,7 +32,7 @@ pub fn fragmentation(comparison: &Comparison) -> Option<String> {
     }
 }
 
-/// What simulations alone tell.
+/// Returns what simulations alone tell.
 fn simulated(comparison: &Comparison) -> Option<String> {
     let Some((policy, least)) = best_policy(comparison) else {
         let is_simulated = comparison.rows.iter().any(|row| row.median(Metric::HeapOverAsked).is_some());
@@ -58,7 +58,7 @@ fn simulated(comparison: &Comparison) -> Option<String> {
     })
 }
 
-/// What measurements tell: measured memory is compared with measured memory only, since a simulated heap has no
+/// Returns what measurements tell: measured memory is compared with measured memory only, since a simulated heap has no
 /// metadata, no caches and no pages.
 fn measured(comparison: &Comparison, system: &Row) -> Option<String> {
     let (peak, asked) = (system.median(Metric::Peak)?, comparison.trace.peak_asked as f64);
@@ -82,12 +82,13 @@ fn measured(comparison: &Comparison, system: &Row) -> Option<String> {
     })
 }
 
-/// Whether simulated heaps do not grow, so that their length says nothing of the policy.
+/// Returns whether simulated heaps do not grow, so that their length says nothing of the policy.
 fn is_of_one_length(comparison: &Comparison) -> bool {
     comparison.settings.rules.as_deref().is_some_and(|rules| rules.split(',').any(|rule| rule == "growth=fixed"))
 }
 
-/// The policy with the smallest simulated heap of those that serve every request, and that over the bytes asked for.
+/// Returns the policy with the smallest simulated heap of those that serve every request, and that over the bytes asked
+/// for.
 fn best_policy(comparison: &Comparison) -> Option<(&Row, f64)> {
     let serving = comparison.rows.iter().filter(|row| row.refused.unwrap_or(0) == 0);
     let rows = serving.filter_map(|row| Some((row, row.median(Metric::HeapOverAsked)?)));

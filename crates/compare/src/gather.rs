@@ -112,7 +112,7 @@ pub fn gather_around(outcomes: &[&Outcome], trace: &Path, plan: &Plan) -> Result
     finish(comparison, trace, plan, &subjects, &until)
 }
 
-/// A comparison without figures.
+/// Returns a comparison without figures.
 fn begin(trace: &Path, plan: &Plan, subjects: &[Subject], until: &Interruption) -> Result<Comparison> {
     Ok(Comparison {
         schema: SCHEMA,

@@ -101,7 +101,8 @@ impl Field<'_> {
         }
     }
 
-    /// The baseline; without one, what was asked for if it is memory of the heap, otherwise the system's malloc.
+    /// Returns the baseline; without one, what was asked for if it is memory of the heap, otherwise the system's
+    /// malloc.
     fn usual_reference(&self, condition: &Condition, times: f64, row: &str) -> Result<Against, String> {
         if self.has_baseline {
             return Ok(Against::Baseline(times));
@@ -244,7 +245,7 @@ fn resident_bytes(comparison: &Comparison, metric: Metric, figure: f64) -> f64 {
     }
 }
 
-/// The ends of an interval, unless they read the same.
+/// Returns the ends of an interval, unless they read the same.
 fn interval_in_words(estimate: &Estimate, show: impl Fn(f64) -> String) -> String {
     match estimate.interval.map(|ends| ends.map(&show)) {
         Some([low, high]) if low != high => format!(" (95 % interval {low} to {high})"),

@@ -128,7 +128,7 @@ impl Metric {
         Metric::Moved,
     ];
 
-    /// Its name, in conditions, files and `--columns`.
+    /// Returns its name, in conditions, files and `--columns`.
     pub fn name(self) -> &'static str {
         match self {
             Metric::ProgramTime => "program-time",
@@ -159,12 +159,12 @@ impl Metric {
         }
     }
 
-    /// The one of this name.
+    /// Returns the metric of this name.
     pub fn from_name(name: &str) -> Option<Metric> {
         Metric::ALL.into_iter().find(|metric| metric.name() == name)
     }
 
-    /// What stands above its column.
+    /// Returns what stands above its column.
     pub fn heading(self) -> &'static str {
         match self {
             Metric::ProgramTime => "program time",
@@ -182,7 +182,7 @@ impl Metric {
         }
     }
 
-    /// What it is a number of.
+    /// Returns what it is a number of.
     pub fn unit(self) -> Unit {
         match self {
             Metric::ProgramTime | Metric::Time | Metric::P50 | Metric::P99 | Metric::P9999 | Metric::Max => {
@@ -201,7 +201,7 @@ impl Metric {
         }
     }
 
-    /// How it comes about.
+    /// Returns how it comes about.
     pub fn origin(self) -> Origin {
         match self {
             Metric::ProgramTime
@@ -219,7 +219,7 @@ impl Metric {
         }
     }
 
-    /// A figure as people read it.
+    /// Returns a figure as people read it.
     pub fn show(self, figure: f64) -> String {
         self.unit().show(figure)
     }
@@ -239,7 +239,7 @@ impl Metric {
 }
 
 impl Unit {
-    /// A figure as people read it.
+    /// Returns a figure as people read it.
     pub fn show(self, figure: f64) -> String {
         match self {
             Unit::Seconds => number::seconds(figure),
@@ -250,7 +250,7 @@ impl Unit {
         }
     }
 
-    /// A figure with this many decimals.
+    /// Returns a figure with this many decimals.
     fn show_to(self, figure: f64, decimals: usize) -> String {
         match self {
             Unit::Seconds => format!("{figure:.decimals$} s"),

@@ -124,7 +124,7 @@ impl Rival<'_> {
         !may_be_better || self.time.is_above(1.0 + EQUAL) || (self.memory.is_above(1.0 + EQUAL) && !self.is_little())
     }
 
-    /// The product of time and memory.
+    /// Returns the product of time and memory.
     pub fn cost(&self) -> f64 {
         self.time.median * self.memory.median
     }
@@ -146,7 +146,7 @@ impl Rival<'_> {
         self.memory.may_be_below(1.0 - EQUAL) && !self.is_little()
     }
 
-    /// Whether the memory differs by a few pages only, whatever share that is.
+    /// Returns whether the memory differs by a few pages only, whatever share that is.
     fn is_little(&self) -> bool {
         self.memory.distance_from_one().is_some_and(|share| share * self.base <= LITTLE_BYTES)
     }

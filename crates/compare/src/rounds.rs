@@ -230,7 +230,7 @@ impl Rounds<'_> {
         }
     }
 
-    /// How many runs a round has, the occasional timed one included.
+    /// Returns how many runs a round has, the occasional timed one included.
     fn steps_per_round(&self) -> usize {
         let alive = self.rows.iter().filter(|row| row.note.is_none()).count();
         match self.course.latencies {

@@ -173,7 +173,7 @@ pub struct TimedRound {
 }
 
 impl Row {
-    /// A row without figures.
+    /// Returns a row without figures.
     pub fn new(name: &str, kind: Kind) -> Row {
         Row {
             name: name.to_owned(),
@@ -194,12 +194,12 @@ impl Row {
         }
     }
 
-    /// The policy that can be simulated, if it is one.
+    /// Returns the policy that can be simulated, if it is one.
     pub fn policy(&self) -> Option<PolicyKind> {
         PolicyKind::from_name(&self.name).filter(|_| self.kind == Kind::Policy)
     }
 
-    /// The median of a figure, if it is known.
+    /// Returns the median of a figure, if it is known.
     pub fn median(&self, metric: Metric) -> Option<f64> {
         self.figures.get(&metric).map(|estimate| estimate.median)
     }
@@ -222,7 +222,7 @@ impl Row {
         }
     }
 
-    /// The name in a sentence.
+    /// Returns the name in a sentence.
     pub fn title(&self) -> String {
         match (self.kind, self.name.as_str()) {
             (Kind::System, _) => "the system's malloc".to_owned(),

@@ -78,7 +78,7 @@ fn table(comparison: &Comparison, heading: &str, columns: &[Metric]) -> Table {
     table
 }
 
-/// The parts of each row's peak RSS.
+/// Returns the parts of each row's peak RSS.
 fn memory(comparison: &Comparison) -> Table {
     let mut table = Table::new(["parts of peak RSS"].into_iter().chain(Parts::NAMES));
     for row in &comparison.rows {
@@ -89,7 +89,7 @@ fn memory(comparison: &Comparison) -> Table {
     table
 }
 
-/// A figure and how it stands in its column.
+/// Returns a figure and how it stands in its column.
 fn cell(row: &Row, metric: Metric, mark: Mark) -> Cell {
     let style = match mark {
         Mark::Best => BEST,
@@ -99,7 +99,7 @@ fn cell(row: &Row, metric: Metric, mark: Mark) -> Cell {
     figure(row, metric).map_or_else(Cell::missing, |figure| Cell::styled(figure, style).marked(mark.sign()))
 }
 
-/// A figure; of the ratios to the system's, which decide, with their intervals.
+/// Returns a figure; of the ratios to the system's, which decide, with their intervals.
 fn figure(row: &Row, metric: Metric) -> Option<String> {
     let estimate = row.figures.get(&metric)?;
     Some(match metric {
@@ -110,7 +110,7 @@ fn figure(row: &Row, metric: Metric) -> Option<String> {
     })
 }
 
-/// A ratio, as in "0.82x [0.79, 0.85]".
+/// Returns a ratio, as in "0.82x [0.79, 0.85]".
 fn with_interval(ratio: &Estimate) -> String {
     match ratio.interval {
         Some([low, high]) => format!("{:.2}x [{low:.2}, {high:.2}]", ratio.median),
@@ -118,7 +118,7 @@ fn with_interval(ratio: &Estimate) -> String {
     }
 }
 
-/// The runs of the program itself; of each ratio to the system's malloc, what the replays said too.
+/// Returns the runs of the program itself; of each ratio to the system's malloc, what the replays said too.
 fn confirmed(comparison: &Comparison, confirmation: &Confirmation) -> Table {
     let basis = comparison.replayed_basis();
     let said = |evidence| if evidence == Evidence::Prediction { "predicted" } else { "replayed" };

@@ -49,7 +49,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Somebody's file.
+    /// Returns the source that reads an existing trace.
     ///
     /// # Errors
     /// When it cannot be opened; with a hint, if it is a program.
@@ -65,7 +65,7 @@ impl Source {
         }
     }
 
-    /// The trace that the command carries inside.
+    /// Returns the trace that the command carries inside.
     pub fn bundled() -> Result<Source> {
         let folder = Folder::new("compare")?;
         let path = folder.path().join(BUNDLED_NAME);
@@ -104,17 +104,17 @@ impl Source {
         Ok(Source { path, run, asked_to_end, _folder: Some(folder) })
     }
 
-    /// The signal by which another process asked this command to end while it recorded the program.
+    /// Returns the signal by which another process asked this command to end while it recorded the program.
     pub fn asked_to_end(&self) -> Option<i32> {
         self.asked_to_end
     }
 
-    /// The program's run, if it was recorded now.
+    /// Returns the program's run, if it was recorded now.
     pub fn run(&self) -> Option<Run> {
         self.run
     }
 
-    /// Where it lies.
+    /// Returns the path of the trace.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -28,7 +28,7 @@ pub fn row(name: &str, time: f64, memory: f64) -> (String, f64, f64) {
 }
 
 impl Synthetic {
-    /// The system's malloc, `rows`, the system's again: 12 rounds, 1 % noise, 64 MiB.
+    /// Returns the system's malloc, `rows`, the system's again: 12 rounds, 1 % noise, 64 MiB.
     pub fn beside(rows: impl IntoIterator<Item = (String, f64, f64)>) -> Synthetic {
         Synthetic {
             rows: rows.into_iter().collect(),
@@ -43,12 +43,12 @@ impl Synthetic {
         }
     }
 
-    /// The trace says what the program used. In replays, the system's malloc takes a second.
+    /// Returns these with a recording, which says what the program used. In replays, the system's malloc takes a second.
     pub fn recorded(self, recorded: Recorded) -> Synthetic {
         Synthetic { recorded, ..self }
     }
 
-    /// The rows are policies.
+    /// Makes the rows policies.
     pub fn policies(self) -> Synthetic {
         Synthetic { kind: Kind::Policy, ..self }
     }
@@ -83,7 +83,7 @@ impl Synthetic {
         Synthetic { policies: policies.to_vec(), ..self }
     }
 
-    /// The comparison.
+    /// Returns the comparison.
     pub fn build(self) -> Comparison {
         let system = std::iter::once((Kind::System, row("system", 1.0, 1.0)));
         let others = self.rows.iter().map(|other| (self.kind, other.clone()));

@@ -63,13 +63,14 @@ impl Trace {
         self.positions.max(self.events)
     }
 
-    /// Whether it has only a part of what the program did. Of bytes behind its end, which are damage too, it has none.
+    /// Returns whether it has only a part of what the program did. Of bytes behind its end, which are damage too, it
+    /// has none.
     #[must_use]
     pub fn is_in_part(&self) -> bool {
         !self.is_whole || self.incomplete.is_some()
     }
 
-    /// The program and the file that it was read from.
+    /// Returns the program and the file that it was read from.
     pub fn title(&self) -> String {
         match &self.program {
             Some(program) => format!("{program} ({})", self.file),

@@ -56,7 +56,7 @@ fn every_block_is_found_however_the_table_grows_and_shrinks() {
 
 #[test]
 fn the_table_does_not_fill_up_with_what_was_removed() {
-    // With tombstones that nobody counts, probes of a missing address would not end after this.
+    // With tombstones that are not counted, probes of a missing address would not end after this.
     let mut heap = MappedHeap::new();
     for _ in 0..20_000 {
         let block = heap.allocate(layout(1, 1)).unwrap();

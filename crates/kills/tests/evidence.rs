@@ -235,6 +235,6 @@ fn a_block_that_moves_is_copied_outside_the_lock() {
         heap.reclaim_dead().unwrap();
         long == Ok(2)
     });
-    assert!(seen, "nobody else ever had the lock while the block was copied");
+    assert!(seen, "no other process ever had the lock while the block was copied");
     heap.check().unwrap();
 }

@@ -173,7 +173,7 @@ fn an_idle_child_does_not_hold_its_parents_lock() {
     stop_while_it_holds_the_lock(child, &spot);
     end(child);
     assert!(elsewhere(|| SharedHeap::open_with(&spot, &hasty()).unwrap().check().is_ok()));
-    // SAFETY: the child's child, which nobody else ends.
+    // SAFETY: the child's child, which nothing else ends.
     unsafe { libc::kill(idle.load(Ordering::Acquire) as i32, libc::SIGKILL) };
 }
 
@@ -329,7 +329,7 @@ fn a_holder_without_proc_is_not_robbed() {
         matches!(refused, Err(Error::TimedOut { .. }))
     };
     let Some(cell) = a_holder_without_proc("no-proc", || true, is_refused) else { return };
-    // Nobody needs to say that it has died.
+    // Its death is found without being told.
     assert!(elsewhere(|| SharedHeap::open(&cell.place()).unwrap().check().is_ok()));
 }
 

@@ -12,11 +12,14 @@ use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, 
 use clap_complete::Shell;
 use heapwright_allocators::peers::Peer;
 use heapwright_host::names::Shown;
-use heapwright_show::usage;
+use heapwright_show::{terminal, usage};
+
+/// The help is not wider, however wide the terminal.
+const WIDTH: usize = 100;
 
 /// Choose a memory allocator or placement policy from measurements of your own program.
 #[derive(Parser)]
-#[command(name = "heapwright", version, max_term_width = 100, arg_required_else_help = true, after_help = EXAMPLES)]
+#[command(name = "heapwright", version, max_term_width = WIDTH, arg_required_else_help = true, after_help = EXAMPLES)]
 pub struct Cli {
     /// When to use colour; `auto` is on a terminal, unless NO_COLOR is set, and elsewhere if CLICOLOR_FORCE is.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
@@ -164,22 +167,37 @@ fn refuse_rows_of_one_name(matches: &ArgMatches) -> Result<(), clap::Error> {
     Ok(())
 }
 
-/// Prepares the help again if that is what is to be shown, with the paragraphs below the examples joined, so that clap
-/// wraps each once. Without need it would take longer than all else of a start.
+/// Prepares the help again if that is what is to be shown: with usage and examples that fit the terminal, which clap
+/// does not wrap, or not well, and with the paragraphs below the examples joined, so that clap wraps each once. Without
+/// need it would take longer than all else of a start.
 fn with_whole_paragraphs(error: clap::Error) -> clap::Error {
     if !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand) {
         return error;
     }
-    let mut command = with_joined_lines(with_negative_numbers(Cli::command()));
+    let mut command = with_negative_numbers(Cli::command());
+    // The usage of a subcommand is known then.
+    command.build();
+    let mut command = fitted(command, terminal::width().min(WIDTH));
     command.try_get_matches_from_mut(std::env::args_os()).err().unwrap_or(error)
 }
 
-/// Joins the lines of each paragraph below the examples.
-fn with_joined_lines(command: clap::Command) -> clap::Command {
-    let joined = command.get_after_help().map(|text| joined(&text.to_string()));
-    let command = joined.into_iter().fold(command, clap::Command::after_help);
-    command.mut_subcommands(with_joined_lines)
+/// Fits usage and examples to the terminal, and joins the lines of each paragraph below the examples.
+fn fitted(mut command: clap::Command, columns: usize) -> clap::Command {
+    let usage = command.render_usage().to_string();
+    if usage.lines().any(|line| line.chars().count() > columns) {
+        let usage = usage.trim_start_matches(USAGE);
+        let wrapped = terminal::hanging(usage, columns, USAGE, MARGIN);
+        command = command.override_usage(wrapped.trim_start_matches(USAGE).to_owned());
+    }
+    let below = command.get_after_help().map(|text| terminal::examples(&joined(&text.to_string()), columns));
+    let command = below.into_iter().fold(command, clap::Command::after_help);
+    command.mut_subcommands(|command| fitted(command, columns))
 }
+
+/// The heading of a usage, as clap writes it.
+const USAGE: &str = "Usage: ";
+/// The margin of the further lines of a usage.
+const MARGIN: &str = "       ";
 
 /// Joins lines that begin at the margin with the one before, if that does so too, and does not end with a colon or a
 /// sentence.

@@ -25,7 +25,7 @@ use heapwright_show::terminal;
 pub const EXAMPLES: &str = "\
 Examples:
   heapwright replay gcc.hwt                         every policy
-  heapwright replay gcc.hwt -p first -p best        two of them
+  heapwright replay gcc.hwt -p first,best           two of them
   heapwright replay gcc.hwt --rules report000       under the rules of a published allocator (docs/policies.md)
   heapwright replay gcc.hwt --merging deferred      by the slow reference engine, which has every rule
   heapwright replay gcc.hwt --granule 8 --json      other rules, for a program to read
@@ -45,8 +45,9 @@ pub struct Arguments {
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
 
-    /// A policy; may be given several times. All of them if none is given.
-    #[arg(long, short, value_name = "POLICY", value_parser = PossibleValuesParser::new(policy::values()))]
+    /// Policies, separated by commas; may be given several times. All of them if none is given.
+    #[arg(long, short, value_name = "POLICIES", value_delimiter = ',',
+          value_parser = PossibleValuesParser::new(policy::values()))]
     pub policy: Vec<String>,
 
     #[command(flatten)]

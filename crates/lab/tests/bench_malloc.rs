@@ -11,7 +11,7 @@ use common::heapwright;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Without the peers that somebody may have built.
+/// Without peers that may have been built.
 fn bench(arguments: &[&str]) -> Output {
     bench_with_peers(Path::new("/nowhere"), arguments)
 }

@@ -135,7 +135,7 @@ fn a_reader_that_ends_early_ends_the_command_quietly() {
     }
 }
 
-/// The signal for this is the shell's to see where nobody handles it.
+/// The signal for this ends the command where it is not handled, and the shell sees that.
 #[test]
 fn a_limit_on_files_is_a_failure_and_leaves_no_file() {
     for words in ["report t -p first --no-real -o page.html", "export --to csv t -o t.csv"] {

@@ -172,6 +172,23 @@ fn a_proc_that_is_not_there_is_the_reason() {
     assert!(text(&output).contains("live bytes"), "{}", text(&output));
 }
 
+/// Root in a container does not get the advice to become root.
+#[test]
+fn root_without_the_capability_gets_other_advice() {
+    let subject = Subject::start(&[]);
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set", "-sys_ptrace"]).arg(common::heapwright().get_program());
+    let output = command.args(["inspect", &subject.pid().to_string()]).output();
+    // SAFETY: the call has no preconditions.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    let Some(output) = output.ok().filter(|output| is_root && output.status.code() != Some(127)) else {
+        return eprintln!("passed over: no capability can be dropped here");
+    };
+    let said = text(&output);
+    // Where the test does not have the capability either, the process can be read.
+    assert!(output.status.success() || said.contains("root, too, needs CAP_SYS_PTRACE"), "{said}");
+}
+
 /// Whenever the command ends, and by whatever signal, the process goes on.
 #[test]
 fn an_interrupted_command_leaves_the_process_running() {

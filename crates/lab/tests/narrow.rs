@@ -5,6 +5,29 @@ mod common;
 use common::heapwright;
 use tempfile::TempDir;
 
+/// Only a word can be longer than a line: it is not broken.
+#[test]
+fn help_fits_40_columns() {
+    let help = |words: &[&str]| {
+        let output = heapwright().args(words).arg("--help").env("COLUMNS", "40").output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let general = help(&[]);
+    let commands = general.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let names = commands.take_while(|line| !line.is_empty()).filter_map(|line| line.strip_prefix("  "));
+    let names: Vec<&str> = names.filter_map(|line| line.split(' ').next().filter(|name| !name.is_empty())).collect();
+    assert!(names.contains(&"compare") && names.contains(&"shm"), "{names:?}");
+    let nested = [&["bench", "malloc"][..], &["shm", "create"]];
+    let all = names.iter().filter(|name| **name != "help").map(std::slice::from_ref).chain(nested).chain([&[][..]]);
+    for words in all {
+        let text = help(words);
+        let is_long = |line: &&str| line.chars().count() > 40 && line.split_whitespace().nth(1).is_some();
+        let long: Vec<&str> = text.lines().filter(is_long).collect();
+        assert!(long.is_empty(), "{words:?}: {long:#?}");
+    }
+}
+
 #[test]
 fn tables_and_lines_fit_40_columns() {
     let folder = TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! Traces are replayed as the policies are defined, whoever wrote them.
+//! Traces are replayed as the policies are defined, whatever program wrote them.
 
 use std::fs::{self, File};
 use std::io::Write;

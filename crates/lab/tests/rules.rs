@@ -190,8 +190,8 @@ fn rules_that_contradict_are_refused_with_what_to_do() {
         (0, &["--rules", &marked], ""),
         (2, &["--growth", "slowly"], "the value must be append, extend, fixed or pages:BYTES"),
         (2, &["--rules", "/dev/null/x"], "no such file"),
-        (2, &["-p", "first", "--region", "15"], "the heap is too short: the least that holds a block is 16 bytes"),
-        (2, &["--rules", "report000", "--limit", "27"], "the least that holds a block is 28 bytes"),
+        (2, &["-p", "first", "--region", "15"], "error: --region 15: the heap is too short: the least that"),
+        (2, &["--rules", "report000", "--limit", "27"], "--limit 27: the heap is too short: the least that holds"),
         (125, &["--rules", "/"], "/ cannot be read"),
         (2, &["--rules", &bad], "bad.rules: line 1: header=x: the value must be a number of bytes"),
         (

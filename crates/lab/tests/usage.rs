@@ -122,7 +122,7 @@ fn numbers_are_refused_with_what_is_allowed() {
         (&["sites", "--every", "99999999999", "--", "ls"], "'--every <N>': the number is too large"),
         (&["record", "--min-events", "-1", "ls"], "'--min-events <N>': it must be a whole number, and not negative"),
         (&["inspect", "self"], "invalid value 'self' for '[PID]': it must be a whole number, and not negative"),
-        (&["replay", "--region", "0", TRACE], "the heap is too short: the least that holds a block is 16 bytes"),
+        (&["replay", "--region", "0", TRACE], "--region 0: the heap is too short: the least that holds a block is 16"),
         (&["compare", "--rounds", "0", TRACE], "invalid value '0' for '--rounds <N>': 0 is not in 1..=10000"),
     ];
     for (arguments, expected) in all {
@@ -139,10 +139,22 @@ fn numbers_are_refused_with_what_is_allowed() {
 fn a_policy_that_is_named_twice_is_taken_once() {
     let twice = ["-p", "first", "-p", "first"];
     for command in [&["replay", "--json"][..], &["fit", "--samples", "0", "--json"], &["watch", "--once"]] {
-        let output = heapwright().args(command).args(twice).args(["-p", "first", TRACE]).output().unwrap();
+        let output = heapwright().args(command).args(twice).args(["-p", "first,first", TRACE]).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let rows = text.matches("\"policy\": \"first\"").count() + text.matches("\nunder first\n").count();
         assert_eq!(rows, 1, "{command:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn policies_are_separated_by_commas() {
+    for command in [&["replay", "--json"][..], &["fit", "--samples", "0", "--json"], &["watch", "--once"]] {
+        let output = heapwright().args(command).args(["-p", "first,best", TRACE]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        for policy in ["first", "best"] {
+            let is_shown = [format!("\"policy\": \"{policy}\""), format!("\nunder {policy}\n")];
+            assert!(is_shown.iter().any(|shown| text.contains(shown)), "{command:?}: {text}");
+        }
     }
 }
 

@@ -55,7 +55,7 @@ impl Session {
         let mut reader = terminal.try_clone().unwrap();
         thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // A terminal that nobody has open any more cannot be read.
+            // A terminal that no process has open any more cannot be read.
             while let Ok(count @ 1..) = reader.read(&mut bytes) {
                 if sender.send(bytes[..count].to_vec()).is_err() {
                     return;

@@ -84,7 +84,7 @@ impl Announcement {
 /// Unmaps the page of an announcement, which this process mapped.
 fn unmap(page: usize) {
     let address = core::ptr::with_exposed_provenance_mut(page);
-    // SAFETY: nobody accesses the page, and callers unmap it once.
+    // SAFETY: no thread accesses the page, and callers unmap it once.
     errno_kept(|| unsafe { libc::munmap(address, page_size()) });
 }
 
@@ -131,7 +131,7 @@ fn byte_of(process: Identity, kind: i32) -> libc::flock {
     lock
 }
 
-/// The announcements in a file, as whoever has it open can look them up.
+/// The announcements in a file, as a process that has it open can look them up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announcements {
     descriptor: i32,
@@ -165,7 +165,7 @@ impl Announcements {
     /// Whether `process`, which announced itself, lives; `None` where that cannot be found out: the process has closed
     /// the file's descriptor, for instance, or uses its number for another file.
     pub(crate) fn life_of(&self, process: Identity) -> Option<Life> {
-        // A lock for writing, of nobody in particular, conflicts with every announcement.
+        // A lock for writing, of the open file and not of a process, conflicts with every announcement.
         let mut byte = byte_of(process, libc::F_WRLCK);
         if !self.is_open() {
             return None;

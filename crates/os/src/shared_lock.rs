@@ -147,7 +147,7 @@ impl SharedLock {
         }
     }
 
-    /// Returns a copy of a lock whose word was `word`, to ask for its holder. It excludes nobody.
+    /// Returns a copy of a lock whose word was `word`, to ask for its holder. It excludes no thread.
     #[must_use]
     pub fn copy_of(word: u64) -> SharedLock {
         SharedLock { word: AtomicU64::new(word) }

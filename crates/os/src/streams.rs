@@ -31,7 +31,7 @@ impl StreamList {
         call(self.unlock);
     }
 
-    /// Frees the lock in the child of a fork, whoever had it.
+    /// Frees the lock in the child of a fork, whichever thread had it.
     pub(crate) fn reset(&self) {
         call(self.reset);
     }

@@ -216,7 +216,7 @@ fn refuse_pidfds() -> bool {
     }
 }
 
-/// Where a process is known by its start time only, nobody else can still get the same one.
+/// Where a process is known by its start time only, no other process can still get the same one.
 #[test]
 fn a_start_time_is_told_when_its_tick_is_over() {
     let (page, me) = (shared_page(), Identity::mine());

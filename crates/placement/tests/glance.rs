@@ -23,7 +23,7 @@ fn copies(policy: PolicyKind, rules: &Rules) -> Vec<(Vec<u64>, Vec<Block>)> {
         }
         if step % 50 == 0 {
             let blocks = heap.blocks().collect();
-            // SAFETY: the engine works on these cells only when it is told to, and nobody writes to them now.
+            // SAFETY: the engine works on these cells only when it is told to, and no thread writes to them now.
             let copy = unsafe {
                 std::slice::from_raw_parts(start, AnyEngine::metadata_cells(policy, CAPACITY, rules).unwrap())
             };

@@ -54,7 +54,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   heapwright report gcc.hwt                          writes gcc.html
   heapwright report -- python3 job.py                records a program first
-  heapwright report gcc.hwt -p first -p best         two policies
+  heapwright report gcc.hwt -p first,best            two policies
   heapwright report gcc.hwt -o r.html --title GCC    another name, another title
   heapwright report gcc.hwt --granule 8 --header 8   other rules for the simulation
   heapwright report gcc.hwt --svg plots              pictures for papers as well
@@ -81,8 +81,8 @@ pub struct Arguments {
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// A policy; may be given several times. All of them if none is given.
-    #[arg(long, short, value_name = "POLICY",
+    /// Policies, separated by commas; may be given several times. All of them if none is given.
+    #[arg(long, short, value_name = "POLICIES", value_delimiter = ',',
           value_parser = PossibleValuesParser::new(PolicyKind::ALL.map(PolicyKind::name)))]
     pub policy: Vec<String>,
 

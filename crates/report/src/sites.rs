@@ -112,7 +112,7 @@ mod tests {
             writer.from_site(site).unwrap();
             writer.allocate(Kind::Malloc, 100 - frame, 16).unwrap();
         }
-        // Nobody knows who asked for the most.
+        // The largest request has no site.
         writer.allocate(Kind::Malloc, 1 << 20, 16).unwrap();
         writer.finish().unwrap();
         let mut reader = Reader::new(&file[..]).unwrap().with_sites();

@@ -53,7 +53,7 @@ fn read_list(place: &Place) -> Result<(), Box<dyn Error>> {
 
     let mut at = heap.root("list")?.map(Offset::cast::<Node>);
     while let Some(offset) = at {
-        // SAFETY: the list was complete when its root was set, and nobody writes to it any more.
+        // SAFETY: the list was complete when its root was set, and no process writes to it any more.
         let node = unsafe { heap.get(offset) };
         print!("{} ", node.number);
         at = node.next;

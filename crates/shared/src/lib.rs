@@ -13,7 +13,7 @@
 //! let place = Place::new(&name)?;
 //! let heap = SharedHeap::open_or_create(&place, &Settings::default())?;
 //! let block = heap.allocate(100)?;
-//! // SAFETY: the block is as long, and nobody else knows it yet.
+//! // SAFETY: the block is as long, and no other process has its offset yet.
 //! unsafe { heap.pointer(block).write_bytes(1, 100) };
 //! heap.set_root("greeting", block)?;
 //! assert_eq!(heap.root("greeting")?, Some(block));
@@ -24,8 +24,8 @@
 //!
 //! From the bottom up: `terms` (what callers say, and are answered), `format` (what lies in a segment), `mapped` (a
 //! segment as a process has it), `slabs` (small blocks without the lock), `order` (how it is found or put in order),
-//! `handle` (what a process does with it), `outside` (what is done without opening it). How and why a killed process does
-//! no harm is told in `docs/shared-heap.md`.
+//! `handle` (what a process does with it), `outside` (what is done without opening it). How and why a killed process
+//! does no harm is told in `docs/shared-heap.md`.
 
 mod format;
 mod handle;

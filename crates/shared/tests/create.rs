@@ -19,7 +19,7 @@ fn of_many_creators_exactly_one_wins() {
                 fork(|| match SharedHeap::create(&spot, &Settings::default()) {
                     Ok(heap) => heap.allocate(100).is_ok(),
                     Err(Error::Exists { .. }) => {
-                        // Whoever is too late finds a segment that is complete.
+                        // A process that is too late finds a segment that is complete.
                         SharedHeap::open(&spot).unwrap().check().unwrap();
                         false
                     }

@@ -82,10 +82,10 @@ fn contents_are_shared() {
     let (here, there) = (spot.create(&Settings::default()), spot.open());
     let block = here.allocate(1000).unwrap();
     for index in 0..1000 {
-        // SAFETY: within the block, which nobody else knows.
+        // SAFETY: within the block, which no other thread uses.
         unsafe { here.pointer(block).add(index).write(index as u8) };
     }
-    // SAFETY: as above; nobody writes.
+    // SAFETY: as above; no thread writes.
     let seen = unsafe { std::slice::from_raw_parts(there.pointer(block).as_ptr(), 1000) };
     assert!(seen.iter().enumerate().all(|(index, &byte)| byte == index as u8));
     assert_eq!(there.offset_of(there.pointer(block)), Some(block));
@@ -133,7 +133,7 @@ fn values_and_links_are_found_by_others() {
     let mut at = there.root("list").unwrap().map(Offset::cast::<[u64; 2]>);
     let mut sum = 0;
     while let Some(node) = at {
-        // SAFETY: links lead to nodes, which nobody changes.
+        // SAFETY: links lead to nodes, which no thread changes.
         let [number, next] = unsafe { *there.get(node) };
         sum += number;
         at = Offset::new(next);
@@ -207,7 +207,7 @@ fn heaps_grow_while_others_use_them() {
         here.check().unwrap();
         let late = spot.open();
         for (number, &block) in blocks.iter().enumerate() {
-            // SAFETY: within the block; nobody writes.
+            // SAFETY: within the block; no thread writes.
             assert_eq!(unsafe { late.pointer(block).add(2999).read() }, number as u8);
             late.deallocate(block).unwrap();
         }

@@ -45,7 +45,7 @@ fn pop(heap: &SharedHeap, head: Head) -> Option<u64> {
 }
 
 fn values(heap: &SharedHeap, head: Head) -> Vec<u64> {
-    // SAFETY: the head is a word of the list, and nobody changes the list now.
+    // SAFETY: the head is a word of the list, and no thread changes the list now.
     let first = unsafe { *heap.get(head) };
     // SAFETY: as above, for a node of the list.
     let next = |node: &Offset<Node>| unsafe { heap.get(*node) }.next;
@@ -93,7 +93,7 @@ fn the_word_follows_a_block_that_moves() {
         heap.allocate(100).unwrap();
         for bytes in [150, 3000, 20, 9000, 100] {
             let at = heap.resize_into(word, bytes).unwrap();
-            // SAFETY: nobody else uses the word.
+            // SAFETY: no other thread uses the word.
             assert_eq!(unsafe { *heap.get(word) }, Some(at));
             // SAFETY: the block holds so many bytes of what was written.
             assert!((0..20).all(|index| unsafe { heap.pointer(at).add(index).read() } == 7));
@@ -185,7 +185,7 @@ fn killed_writers_of_blocks_in_slabs_leak_nothing() {
 fn trace_nodes(heap: &SharedHeap) -> impl FnMut(Traced, &mut dyn FnMut(Offset)) {
     let base = heap.base();
     move |block, found| {
-        // SAFETY: all blocks of these tests are at least as long as a word, and nobody changes them now.
+        // SAFETY: all blocks of these tests are at least as long as a word, and no thread changes them now.
         let word = unsafe { base.add(block.offset.get() as usize).cast::<u64>().read() };
         Offset::new(word).into_iter().for_each(found);
     }

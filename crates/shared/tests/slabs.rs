@@ -34,7 +34,7 @@ fn fill(heap: &SharedHeap, block: Offset, bytes: usize, with: u8) {
 }
 
 fn holds(heap: &SharedHeap, block: Offset, bytes: usize, what: u8) -> bool {
-    // SAFETY: as above, and nobody writes to it.
+    // SAFETY: as above, and no thread writes to it.
     unsafe { std::slice::from_raw_parts(heap.pointer(block).as_ptr(), bytes) }.iter().all(|&byte| byte == what)
 }
 

@@ -157,7 +157,7 @@ fn segments_of_others() {
     assert!(matches!(SharedHeap::open_with(&spot, &access), Err(Error::NotOurs { .. })));
 }
 
-/// Each byte of the two words of a seal, changed: nobody takes the segment for one whose users were killed.
+/// Each byte of the two words of a seal, changed: the segment is never taken for one whose users were killed.
 #[test]
 fn a_damaged_seal_is_noticed() {
     let spot = Spot::new("seal");
@@ -239,7 +239,7 @@ fn every_byte_of_a_segment_at_rest_is_protected() {
             }
             file.write_all_at(&whole, 0).unwrap();
         }
-        // A lock with a word in it that no process writes is nobody's.
+        // A lock with a word in it that no process writes has no holder.
         for at in 128..136 {
             file.write_all_at(&[0x41], at as u64).unwrap();
             let snapshot = Snapshot::read(&spot).unwrap();
@@ -371,7 +371,7 @@ fn snapshots_tell_conditions_and_change_nothing() {
         assert_eq!(snapshot.audit, Ok(()));
         matches!(snapshot.condition, Condition::Interrupted { .. }).then_some(snapshot)
     });
-    let interrupted = interrupted.expect("nobody was ever killed in the middle");
+    let interrupted = interrupted.expect("no process was ever killed in the middle");
     let again = Snapshot::read(&spot).unwrap();
     assert_eq!((again.condition, again.blocks), (interrupted.condition, interrupted.blocks));
     let repaired = SharedHeap::repair(&spot, &Access::default(), Strangers::Respect).unwrap();

@@ -17,7 +17,7 @@ pub fn run(args: &RemoveArgs) -> Result<ExitCode> {
             bail!("whether a process uses {place} is unknown, because {doubt}; remove --force removes it")
         }
         Ok(snapshot) => look::living_and_dead(&snapshot).0 as u64,
-        // Somebody else's file is never taken for a segment, whatever is forced.
+        // Another user's file, or one that is no segment, is never removed, whatever is forced.
         Err(error @ (Error::NotFound { .. } | Error::NotASegment { .. } | Error::NotOurs { .. })) => {
             return Err(error.into());
         }

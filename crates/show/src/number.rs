@@ -51,7 +51,10 @@ pub fn bytes(bytes: u64) -> String {
 /// # Errors
 /// A description of the expected form.
 pub fn parse_bytes(text: &str) -> Result<usize, String> {
-    let form = || "a size is a number of bytes, KiB, MiB, GiB or TiB, as in 4096, 64KiB or 1.5GiB".to_owned();
+    let form = || {
+        "a size is a number of bytes, or of KiB, MiB, GiB or TiB (for short k, M, G or T), as in 4096, 64KiB or 1.5G"
+            .to_owned()
+    };
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len()));
     let power = match unit.trim_start().to_ascii_lowercase().as_str() {
         "" | "b" => 0,

@@ -43,6 +43,51 @@ pub fn fitted_behind(margin: &str, text: &str) -> String {
     textwrap::fill(&text.shown(), textwrap::Options::new(columns).initial_indent(margin).subsequent_indent(margin))
 }
 
+/// Breaks a text between words into lines that fit `columns`, behind `first` and the margin `rest`.
+pub fn hanging(text: &str, columns: usize, first: &str, rest: &str) -> String {
+    let options = textwrap::Options::new(columns).initial_indent(first).subsequent_indent(rest);
+    textwrap::fill(text, options.break_words(false).word_splitter(textwrap::WordSplitter::NoHyphenation))
+}
+
+/// Returns examples of commands so that they fit `columns`. An example is an indented line: a command, and behind two
+/// spaces an explanation. That is wrapped in its column, or below the command where the column is narrow. Other lines
+/// stay as they are, and so does a word that is longer than a line.
+pub fn examples(text: &str, columns: usize) -> String {
+    let lines: Vec<String> = text.lines().map(|line| example(line, columns)).collect();
+    lines.join("\n")
+}
+
+fn example(line: &str, columns: usize) -> String {
+    /// Columns that an explanation needs beside the command.
+    const LEAST: usize = 24;
+    /// The margin of what does not fit beside or behind the command.
+    const MARGIN: &str = "      ";
+    let command = line.trim_start();
+    let indent = line.len() - command.len();
+    if indent == 0 || textwrap::core::display_width(line) <= columns {
+        return line.to_owned();
+    }
+    let hanging = |text: &str, first: &str, rest: &str| hanging(text, columns, first, rest);
+    let beside = |at: usize| at + LEAST <= columns;
+    // A line that is indented further goes on with the explanation above.
+    let (command, explanation) = match command.split_once("  ") {
+        Some((command, explanation)) => (command, explanation.trim_start()),
+        None if indent > MARGIN.len() => ("", command),
+        None => (command, ""),
+    };
+    let at = textwrap::core::display_width(line) - textwrap::core::display_width(explanation);
+    match (command, explanation) {
+        (command, "") => hanging(command, &line[..indent], MARGIN),
+        (_, explanation) if beside(at) => {
+            hanging(explanation, &line[..line.len() - explanation.len()], &" ".repeat(at))
+        }
+        ("", explanation) => hanging(explanation, MARGIN, MARGIN),
+        (command, explanation) => {
+            hanging(command, &line[..indent], MARGIN) + "\n" + &hanging(explanation, MARGIN, MARGIN)
+        }
+    }
+}
+
 /// Returns a text cut to a number of characters, its mark among them.
 pub fn shortened(text: &str, most: usize) -> String {
     let end = |number: usize| text.char_indices().nth(number).map(|(at, _)| at);
@@ -61,5 +106,18 @@ mod tests {
         assert_eq!(wrapped("one two three", 8), "one two\nthree");
         assert_eq!(wrapped("one\ntwo\u{1b}", 80), "one\u{fffd}two\u{fffd}");
         assert!(wrapped(&"word ".repeat(60), 400).lines().all(|line| line.len() <= TEXT_WIDTH));
+    }
+
+    #[test]
+    fn examples_fit_beside_or_below_their_commands() {
+        let text =
+            "Examples:\n  run -- a  one two three four five six\n  run --policy worst -- b\n            seven eight";
+        let beside = "Examples:\n  run -- a  one two three four\n            five six\n  run --policy worst -- b\n            \
+                      seven eight";
+        assert_eq!(examples(text, 36), beside);
+        let below = "Examples:\n  run -- a\n      one two\n      three four\n      five six\n  run --policy\n      worst -- b\n      \
+                     seven\n      eight";
+        assert_eq!(examples(text, 16), below);
+        assert_eq!(examples(text, 80), text);
     }
 }

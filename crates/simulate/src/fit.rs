@@ -31,7 +31,7 @@ use heapwright_stats as stats;
 pub const EXAMPLES: &str = "\
 Examples:
   heapwright fit gcc.hwt                            every policy
-  heapwright fit gcc.hwt -p first -p best           two of them
+  heapwright fit gcc.hwt -p first,best              two of them
   heapwright fit gcc.hwt --granule 8 --header 8     other rules
   heapwright fit small.hwt --exhaustive             every shorter region is tried, too
   heapwright fit gcc.hwt -p random --seeds 20       how much chance does
@@ -51,8 +51,8 @@ pub struct Arguments {
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
 
-    /// A policy; may be given several times. All of them if none is given.
-    #[arg(long, short, value_name = "POLICY",
+    /// Policies, separated by commas; may be given several times. All of them if none is given.
+    #[arg(long, short, value_name = "POLICIES", value_delimiter = ',',
           value_parser = PossibleValuesParser::new(PolicyKind::ALL.map(PolicyKind::name)))]
     pub policy: Vec<String>,
 

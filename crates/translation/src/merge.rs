@@ -159,7 +159,7 @@ pub struct Merge {
     waiting: Vec<u32>,
     /// Number of looks at all the buffers that had nothing more.
     looks: u64,
-    /// Number of calls that were made after the recording had ended. They are passed to nobody.
+    /// Number of calls that were made after the recording had ended. They are dropped.
     late: u64,
 }
 

@@ -65,7 +65,7 @@ Examples:
   heapwright watch -- python3 job.py                 under the default malloc
   heapwright watch -p worst -- g++ -c big.cpp        finds the compiler that g++ starts
   heapwright watch --pid 4711                        a process, for example of `heapwright run`
-  heapwright watch gcc.hwt -p first -p best          explains a trace under two policies
+  heapwright watch gcc.hwt -p first,best             explains a trace under two policies
   heapwright watch gcc.hwt --rules report000         by the rules of a published allocator
   heapwright watch gcc.hwt -p best --quiz            asks where each block goes before it is shown
   heapwright watch --once --after 2 -- python3 x.py  one picture after two seconds, as text
@@ -89,8 +89,9 @@ pub struct Arguments {
     pub trace: Option<PathBuf>,
 
     /// Placement policy [default: `cached`, the default malloc; for a trace: first fit]. A trace can be shown under two
-    /// policies side by side.
-    #[arg(long, short, value_name = "POLICY", value_parser = PossibleValuesParser::new(policy::drop_in()))]
+    /// policies side by side: separated by a comma, or given one by one.
+    #[arg(long, short, value_name = "POLICY", value_delimiter = ',',
+          value_parser = PossibleValuesParser::new(policy::drop_in()))]
     pub policy: Vec<String>,
 
     /// The rules of the heap.

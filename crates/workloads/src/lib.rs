@@ -1,8 +1,8 @@
 //! What runs in a measured process: workloads, allocators under test, and probes that time them.
 //!
 //! The built-in workloads (`workloads`) and the allocators that they run on (`subjects`), served by `worker`; the load
-//! on a shared heap (`shared`); the programs of the published experiments (`published`). Whoever chooses what is
-//! measured, starts the processes and interprets the times is elsewhere: this crate is what is measured, so that it is
+//! on a shared heap (`shared`); the programs of the published experiments (`published`). Other crates choose what is
+//! measured, start the processes and interpret the times. This crate contains only what is measured, and is therefore
 //! optimised fully, unlike the rest of the command.
 
 mod numbers;

@@ -26,7 +26,7 @@ pub fn find() -> Vec<Peer> {
 }
 
 /// Returns the directory from the environment, otherwise that of the installation or of the project in which this
-/// command was built. The current directory does not matter: what lies there may be anybody's.
+/// command was built. The current directory does not matter: what lies there may be another user's.
 fn folder() -> Option<PathBuf> {
     if let Some(named) = env::var_os(VARIABLE) {
         return Some(PathBuf::from(named));

@@ -166,9 +166,9 @@ fn remove(number: u32) {
     }
 }
 
-/// How many bytes the block at a number has.
+/// Returns the number of bytes that the block at a number has.
 pub(super) fn usable_size(number: u32) -> usize {
-    // SAFETY: whoever has the block asks.
+    // SAFETY: the caller has the block.
     unsafe { (*span::span(number)).requested }
 }
 

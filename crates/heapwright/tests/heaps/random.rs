@@ -86,7 +86,7 @@ fn run_fixed(heap: &mut FixedHeap<'_, Chosen>, region: &Range<usize>, operations
     assert!(holes.count == usize::from(size > 0) || heap.policy() == PolicyKind::Buddy, "and is one hole again");
 }
 
-/// Miri is slow, and lets nobody look at files.
+/// Miri is slow, and does not permit access to files.
 fn config() -> ProptestConfig {
     if cfg!(miri) {
         ProptestConfig { cases: 2, failure_persistence: None, ..ProptestConfig::default() }

@@ -5,7 +5,7 @@ use std::io;
 
 use anyhow::{Error, Result, anyhow, bail};
 use rustix::io::Errno;
-use rustix::process::{Pid, test_kill_process};
+use rustix::process::{Pid, geteuid, test_kill_process};
 
 use crate::names::printable;
 use crate::process::why_unlisted;
@@ -133,11 +133,25 @@ pub(super) fn not_stopped(pid: u32, thread: u32, error: &io::Error) -> Error {
 
 /// Returns how to be permitted to read process `pid`.
 pub(super) fn remedy(pid: u32) -> String {
-    format!(
-        "the system does not permit reading process {}: run this command as root or with CAP_SYS_PTRACE; as the \
-         same user it works where /proc/sys/kernel/yama/ptrace_scope is 0",
-        named(pid)
-    )
+    let advice = if is_capable_of_tracing() {
+        "it is in a user namespace that is not below this command's, or a security module such as Yama forbids it, \
+         although this command has CAP_SYS_PTRACE"
+    } else if geteuid().is_root() {
+        "root, too, needs CAP_SYS_PTRACE for it; a container has that when it is started with --cap-add=SYS_PTRACE"
+    } else {
+        "run this command as root or with CAP_SYS_PTRACE; as the same user it works where \
+         /proc/sys/kernel/yama/ptrace_scope is 0"
+    };
+    format!("the system does not permit reading process {}: {advice}", named(pid))
+}
+
+/// Returns whether this process has CAP_SYS_PTRACE. Root is often without it in a container.
+fn is_capable_of_tracing() -> bool {
+    const CAP_SYS_PTRACE: u64 = 1 << 19;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
+    effective.is_some_and(|capabilities| capabilities & CAP_SYS_PTRACE != 0)
 }
 
 /// Returns a process's number and its name.

@@ -75,7 +75,7 @@ pub fn fill(heap: &SharedHeap, block: Offset, bytes: usize, tag: u64) {
 pub fn verify(heap: &SharedHeap, block: Offset, bytes: usize, tag: u64) -> Result<(), String> {
     let start = heap.pointer(block).cast::<u64>();
     for at in 0..bytes / 8 {
-        // SAFETY: the block is used, aligned for words and at least `bytes` long, and nobody writes to it.
+        // SAFETY: the block is used, aligned for words and at least `bytes` long, and no process writes to it.
         let found = unsafe { start.add(at).read() };
         if found != word_of(tag, at) {
             return Err(format!("word {at} of block {tag} at {block:?} is {found:#x}, not {:#x}", word_of(tag, at)));

@@ -53,7 +53,7 @@ pub fn spawn_elsewhere(work: impl FnOnce() -> Result<(), String>) -> Result<Pid,
     Ok(pid)
 }
 
-/// Kills a process and waits until it is gone for good, so that nobody takes it for alive.
+/// Kills a process and waits until it is gone for good, so that it is not taken for alive.
 pub fn end(pid: Pid) {
     // It may have ended by itself: then there is only its status to collect.
     let _ = kill(pid, Signal::SIGKILL);

@@ -1,4 +1,4 @@
-//! Damaged segments: whoever reads one refuses or reports it, and never crashes.
+//! Damaged segments: a process that reads one refuses or reports it, and never crashes.
 
 use std::fmt;
 use std::fs;
@@ -175,7 +175,7 @@ impl Specimen {
 
 impl Drop for Specimen {
     fn drop(&mut self) {
-        // It may have been removed by whoever judged it.
+        // The process that judged it may have removed it.
         let _ = fs::remove_file(self.place.path());
     }
 }

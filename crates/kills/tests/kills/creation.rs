@@ -70,7 +70,7 @@ impl Subject for Creation {
     }
 
     fn judge(&self, handle: &mut Self::Handle) -> Result<(), String> {
-        let heap = handle.as_ref().ok_or("nobody is attached")?;
+        let heap = handle.as_ref().ok_or("no process is attached")?;
         heap.check().map_err(words("check"))?;
         if let Some(left) = remains(&self.place) {
             return Err(format!("the dead creator left {left}"));

@@ -43,7 +43,7 @@ impl Fates {
                 .any(|census| census.used.get(offset).is_some_and(|expected| expected.size == used.size));
             passing += usize::from(!known);
             if passing > self.passing {
-                return Err(format!("a used block of {} bytes at {offset:#x} that nobody asked for", used.size));
+                return Err(format!("a used block of {} bytes at {offset:#x} that no process asked for", used.size));
             }
             if !self.before.used.contains_key(offset) && !used.left_behind {
                 return Err(format!("the block in flight at {offset:#x} is not listed as left behind"));

@@ -81,7 +81,7 @@ impl HeapOperation {
         .collect()
     }
 
-    /// Makes the segment with its pieces; nobody is attached to it afterwards.
+    /// Makes the segment with its pieces; no process is attached to it afterwards.
     fn build(&self) -> Result<Vec<Option<Offset>>, String> {
         self.remove()?;
         let Scenario { pieces, root, size, most, .. } = self.scenario;
@@ -116,7 +116,7 @@ impl HeapOperation {
         if let Some(linked) = self.scenario.action.linked() {
             let target = linked.and_then(|piece| blocks[piece]).map_or(0, Offset::get);
             let word = word_of(blocks[0].ok_or("no piece for the word")?)?;
-            // SAFETY: the word lies in the first piece, which nobody else uses yet.
+            // SAFETY: the word lies in the first piece, which no process uses yet.
             unsafe { heap.pointer(word.cast::<u64>()).write(target) };
         }
         if size > heap.size().map_err(words("size"))? {
@@ -203,7 +203,7 @@ impl HeapOperation {
                 repaired => repaired.map(|_| None).map_err(words("repair")),
             };
         }
-        let heap = handle.as_ref().ok_or("nobody is attached")?;
+        let heap = handle.as_ref().ok_or("no process is attached")?;
         match self.scenario.action {
             Action::Allocate { bytes, align } => match heap.allocate_aligned(bytes, self.possible(align)) {
                 Err(Error::Full { .. }) if self.scenario.gain == 0 => {}
@@ -294,7 +294,7 @@ impl Subject for HeapOperation {
 
     fn judge(&self, handle: &mut Self::Handle) -> Result<(), String> {
         match self.scenario.small {
-            SmallBlocks::Placed => self.judge_by(handle.as_ref().ok_or("nobody is attached")?),
+            SmallBlocks::Placed => self.judge_by(handle.as_ref().ok_or("no process is attached")?),
             // What a handle remembers of its slabs would not be true of the next state that is judged.
             SmallBlocks::Slabs => self.judge_by(&self.open()?),
         }

@@ -27,7 +27,7 @@ const TOLD: usize = 10;
 pub struct Tally {
     pub kills: usize,
     pub operations: u64,
-    /// How often somebody was killed in the middle of an operation, which another one completed or undid.
+    /// Number of kills in the middle of an operation, which another process completed or undid.
     pub recoveries: u64,
     /// Waits above the limit.
     pub hangs: usize,
@@ -35,7 +35,7 @@ pub struct Tally {
     pub lost: usize,
     /// Blocks whose contents were not as written.
     pub corrupted: usize,
-    /// Blocks that were lost, or that nobody knows of.
+    /// Blocks that were lost, or that no process knows of.
     pub unaccounted: usize,
     /// The longest that the survivor waited for its own operation after a kill.
     pub longest_wait: Duration,
@@ -56,7 +56,7 @@ impl Tally {
         }
     }
 
-    /// Counts what somebody could not do under the heading where it belongs.
+    /// Counts what a process could not do under the heading where it belongs.
     fn count(&mut self, complaint: String) {
         if complaint.contains("is held by") {
             self.hangs += 1;
@@ -254,7 +254,7 @@ impl Battle {
         // Each may have had one in flight, and a block that was just moving is in two places.
         if unknown > WORKERS + changing {
             self.tally.unaccounted += unknown;
-            self.tally.tell(format!("{unknown} used blocks that nobody knows of"));
+            self.tally.tell(format!("{unknown} used blocks that no process knows of"));
         }
         if let Some((offset, _)) = census.used.iter().find(|(_, used)| !used.left_behind) {
             self.tally.unaccounted += 1;

@@ -46,6 +46,6 @@ pub enum Record {
 pub enum Survivor {
     /// It was attached all the time.
     Attached,
-    /// It comes when nobody living is attached.
+    /// It comes when no living process is attached.
     Newcomer,
 }

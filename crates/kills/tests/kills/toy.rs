@@ -37,7 +37,7 @@ impl TwoWords {
         let me = u64::from(getpid().as_raw().unsigned_abs());
         let holder = words.lock.swap(me, Ordering::Acquire);
         if holder != 0 && words.armed.load(Ordering::Relaxed) != 0 {
-            // The test never lets two living processes at the lock, so whoever holds it is dead.
+            // The test never lets two living processes at the lock, so its holder is dead.
             self.store(words.redo.load(Ordering::Relaxed));
         }
         Ok(())

@@ -187,7 +187,7 @@ struct Strides {
     newcomer: usize,
 }
 
-/// Every state of an operation, and some real kills, judged by somebody who was there and by newcomers.
+/// Every state of an operation, and some real kills, judged by a process that was attached before and by newcomers.
 fn every_state(subject: &impl Subject, strides: Strides) -> Result<Findings, String> {
     let mut trial = Trial::prepare(subject, Survivor::Attached)?;
     let mut findings = Findings { instructions: trial.instructions(), ..Findings::default() };
@@ -199,7 +199,7 @@ fn every_state(subject: &impl Subject, strides: Strides) -> Result<Findings, Str
     Ok(findings)
 }
 
-/// The same without anybody else attached: for operations that differ then.
+/// The same without another process attached: for operations that differ then.
 fn every_state_alone(subject: &impl Subject, strides: Strides) -> Result<Findings, String> {
     let trial = Trial::prepare(subject, Survivor::Newcomer)?;
     let mut findings = Findings { instructions: trial.instructions(), ..Findings::default() };

@@ -46,7 +46,7 @@ struct Worker<'p> {
 }
 
 impl Worker<'_> {
-    /// Takes over the named block of whoever worked here before, and frees what the dead left without a name.
+    /// Takes over the named block of the worker that was here before, and frees what the dead left without a name.
     fn inherit(&self) -> Result<(), String> {
         if let Some(named) = self.named()? {
             self.heap.adopt(named).map_err(words("adopt"))?;

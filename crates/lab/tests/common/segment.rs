@@ -21,14 +21,14 @@ pub const LOCK: u64 = 128;
 pub const NAMESPACE: u64 = 136;
 /// The highest byte of the word that says which state of affairs the heap is in.
 pub const EPOCH: u64 = 192 + 7;
-/// What that byte is when somebody found the heap broken.
+/// What that byte is when a process found the heap broken.
 pub const BROKEN: u8 = 0x80;
 /// The first root of a segment with room for 64 processes: its offset.
 pub const FIRST_ROOT: u64 = 320 + 64 * 16;
 /// Bytes that the heap's metadata, in a segment of 64 KiB, certainly has.
 pub const METADATA: RangeInclusive<u64> = 4096..=4600;
 
-/// A name that nobody else uses, and whatever has it is removed when dropped.
+/// A name that no other test uses, and whatever has it is removed when dropped.
 pub struct Spot {
     pub name: String,
     pub place: Place,
@@ -42,7 +42,7 @@ impl Spot {
         Spot { name, place }
     }
 
-    /// With a heap of 64 KiB, in which `blocks` were allocated and which everybody has closed.
+    /// With a heap of 64 KiB, in which `blocks` were allocated and which all processes have closed.
     pub fn at_rest(what: &str, blocks: usize) -> Spot {
         let spot = Spot::new(what);
         let heap = SharedHeap::create(&spot.place, &Settings { size: 64 << 10, ..Settings::default() }).unwrap();
@@ -85,12 +85,13 @@ impl Spot {
         self.place.path()
     }
 
-    /// All that the segment holds, at a moment when nobody looks at it: a `list` takes everybody's lock for a moment.
+    /// All that the segment holds, at a moment when no process reads it: a `list` takes the locks of all segments for a
+    /// moment.
     pub fn bytes(&self) -> Vec<u8> {
         for _ in 0..1000 {
             let mut bytes = fs::read(self.path()).unwrap();
             let Some(word) = bytes.get_mut(LOCK as usize..LOCK as usize + 4) else { return bytes };
-            // Whether somebody waited is no property of the segment.
+            // Whether a process waited is no property of the segment.
             word[3] &= 0x7f;
             let holder = u32::from_ne_bytes(word.try_into().unwrap());
             if holder == 0 || !Path::new(&format!("/proc/{holder}")).exists() {
@@ -98,7 +99,7 @@ impl Spot {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        panic!("somebody holds the lock of {}", self.name)
+        panic!("a process holds the lock of {}", self.name)
     }
 
     pub fn write(&self, at: u64, bytes: &[u8]) {

@@ -1,5 +1,5 @@
-/* Another malloc, by glibc's names too, as some have them. Blocks lie at the starts of pages behind a page that cannot be read, so
-   that whoever looks for a word of glibc's before a block is ended. */
+/* Another malloc, by glibc's names too, as some have them. Blocks lie at the
+   starts of pages behind a page that cannot be read: a read of a word of glibc's before a block ends the process. */
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <string.h>

@@ -19,7 +19,7 @@ pub(crate) struct Words<'s> {
 }
 
 impl Words<'_> {
-    /// The live blocks.
+    /// Returns the live blocks.
     #[inline(always)]
     pub(crate) fn live(self) -> u64 {
         // In this order: what the owner collects disappears from the second word last, and is not found live in
@@ -58,12 +58,12 @@ impl Words<'_> {
         Ok(())
     }
 
-    /// Takes a block again, after the death of who took it: the slab has no living owner.
+    /// Takes a block again, after the death of the process that took it: the slab has no living owner.
     pub(crate) fn take_again(self, bit: u64) {
         self.used.fetch_or(bit, Release);
     }
 
-    /// Makes what others have freed free for the owner, who calls this. Returns the blocks that were live until they
+    /// Makes what others have freed free for the owner, which calls this. Returns the blocks that were live until they
     /// were freed. Those that `spared` returns, which is called after it was found what others freed, stay as they are.
     ///
     /// A block counts as freed until it is no longer used: killed in between, the owner leaves bits of the second word
@@ -81,7 +81,7 @@ impl Words<'_> {
         used & freed
     }
 
-    /// The blocks that the owner may take.
+    /// Returns the blocks that the owner may take.
     #[inline(always)]
     pub(crate) fn free(self) -> u64 {
         !(self.used.load(Relaxed) | self.freed.load(Acquire))

@@ -12,7 +12,7 @@ const FINE: usize = 16;
 /// The classes per doubling above those, as a power of two.
 const STEPS: usize = 2;
 
-/// The granules of a block of `class`.
+/// Returns the granules of a block of `class`.
 pub(crate) const fn granules_of(class: usize) -> usize {
     if class < FINE {
         return class + 1;
@@ -21,7 +21,7 @@ pub(crate) const fn granules_of(class: usize) -> usize {
     (FINE << doubling) + ((step + 1) << (doubling + 2))
 }
 
-/// The class of the shortest blocks of at least `granules`, which is not 0.
+/// Returns the class of the shortest blocks of at least `granules`, which is not 0.
 pub(crate) const fn class_of(granules: usize) -> usize {
     if granules <= FINE {
         return granules - 1;
@@ -82,7 +82,7 @@ impl Granule {
     }
 }
 
-/// How many classes a heap of this granule (as a power of two, at most 256 bytes) has.
+/// Returns how many classes a heap of this granule (as a power of two, at most 256 bytes) has.
 pub(crate) fn count(shift: u32) -> usize {
     class_of(LONGEST >> shift) + 1
 }

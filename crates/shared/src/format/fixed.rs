@@ -95,7 +95,7 @@ impl Fixed {
         (fixed.encode() == *words).then_some((fixed, layout))
     }
 
-    /// How long the segment must be.
+    /// Returns how long the segment must be.
     pub(crate) fn length(&self) -> u64 {
         self.length
     }

@@ -1,8 +1,8 @@
 //! The first bytes of a segment: what never changes, and what changes with it.
 //!
-//! The fixed part is written once, before the segment has a name, and protected by a checksum. The live part is only
-//! read and written by whoever holds the lock, which lies on a cache line of its own so that those who wait do not
-//! disturb who works.
+//! The fixed part is written once, before the segment has a name, and protected by a checksum. The live part is read
+//! and written only under the lock, which lies on a cache line of its own, so that waiting threads do not disturb its
+//! holder.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
 
@@ -15,7 +15,7 @@ use crate::format::record::Record;
 /// How many words the fixed part has.
 pub(crate) const FIXED_WORDS: usize = 16;
 
-/// Set in [`Live::epoch`]: the heap was found corrupted, nobody may work on it.
+/// Set in [`Live::epoch`]: the heap was found corrupted, and no process may work on it.
 const BROKEN: u64 = 1 << 63;
 
 /// The upper half of [`Live::seal`]: the lower half is a checksum.
@@ -49,7 +49,7 @@ pub(crate) struct Live {
     /// The length of the engine's region: what its metadata is laid out for; with a checksum, because it decides how
     /// much memory is touched.
     capacity: AtomicU64,
-    /// How often somebody completed or undid what a dead process left.
+    /// Number of times that a process completed or undid what a dead one left.
     recoveries: AtomicU64,
     /// [`SEALED`] and a checksum while no process is attached, else 0.
     seal: AtomicU64,
@@ -74,14 +74,15 @@ impl Header {
         std::mem::offset_of!(Header, live) + std::mem::offset_of!(Live, seal),
     ];
 
-    /// Whether the calling process may use the segment without announcing itself: its users are in the same namespace,
-    /// or it is not known in which.
+    /// Returns whether the calling process may use the segment without announcing itself: its users are in the same
+    /// namespace, or it is not known in which.
     pub(crate) fn is_of_our_namespace(&self) -> bool {
         let namespace = self.namespace.load(Relaxed);
         namespace == 0 || Some(namespace) == pid_namespace()
     }
 
-    /// The namespace in which the numbers of its users mean something, but of those that say that theirs do not.
+    /// Returns the namespace in which the numbers of its users mean something, but of those that say that theirs do
+    /// not.
     pub(crate) fn namespace(&self) -> Option<u64> {
         Some(self.namespace.load(Relaxed)).filter(|&namespace| namespace != 0)
     }
@@ -112,7 +113,7 @@ impl Header {
         compiler_fence(SeqCst);
     }
 
-    /// The change that is under way.
+    /// Returns the change that is under way.
     pub(crate) fn pending_change(&self) -> Option<Change> {
         match self.publication.read() {
             Some(published) => published.change,
@@ -144,7 +145,7 @@ impl Live {
         self.epoch() & BROKEN != 0
     }
 
-    /// Nobody may work on the heap any more, until it is repaired: every view is out of date for good.
+    /// Forbids work on the heap until it is repaired: every view is out of date for good.
     pub(crate) fn set_broken(&self) {
         self.epoch.fetch_or(BROKEN, Relaxed);
     }
@@ -157,15 +158,15 @@ impl Live {
         next
     }
 
-    /// The capacity in bytes; `None` when the word is not one that was stored.
+    /// Returns the capacity in bytes; `None` when the word is not one that was stored.
     pub(crate) fn capacity(&self) -> Option<usize> {
         let word = self.capacity.load(Relaxed);
         let capacity = usize::try_from(word >> CAPACITY_CHECK << 4).ok()?;
         (capacity_word(capacity) == word).then_some(capacity)
     }
 
-    /// From here on the metadata is one for `capacity` bytes. Whoever finds it laid out otherwise, because its writer
-    /// died on the way, lays it out so from what is primary; so the store is the commit, and the memory was backed
+    /// Makes the metadata one for `capacity` bytes. A process that finds it laid out otherwise, because its writer died
+    /// on the way, lays it out so from what is primary. The store is therefore the commit, and the memory was backed
     /// before.
     pub(crate) fn set_capacity(&self, capacity: usize) {
         compiler_fence(SeqCst);
@@ -188,7 +189,7 @@ pub(super) fn checksum(words: &[u64]) -> u32 {
     hasher.finalize()
 }
 
-/// The word for a capacity, a multiple of 16 of at most 2⁴⁶ bytes.
+/// Returns the word for a capacity, a multiple of 16 of at most 2⁴⁶ bytes.
 fn capacity_word(capacity: usize) -> u64 {
     let units = capacity as u64 >> 4;
     let check = checksum(&[units]) & ((1 << CAPACITY_CHECK) - 1);

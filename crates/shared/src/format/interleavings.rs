@@ -97,7 +97,7 @@ impl Segment {
 
     /// Uses a block that the caller has.
     fn use_block(&self, block: usize, value: u64) {
-        // SAFETY: loom verifies that nobody else uses it.
+        // SAFETY: loom verifies that no other thread uses it.
         self.contents[block].with_mut(|content| unsafe { *content = value });
     }
 

@@ -48,7 +48,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The plan of a segment with these settings.
+    /// Returns the plan of a segment with these settings.
     pub(crate) fn of(settings: &Settings) -> Result<Plan, Error> {
         settings.validate()?;
         let granule = settings.granule as usize;
@@ -104,7 +104,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// The layout that follows from `plan`.
+    /// Returns the layout that follows from `plan`.
     pub(crate) fn of(plan: &Plan) -> Result<Layout, Error> {
         if !plan.is_plausible() {
             return Err(Error::BadSettings { why: "they are out of range" });
@@ -127,22 +127,22 @@ impl Layout {
         Ok(Layout { plan: *plan, slots, roots, slab_counts, owners, slabs, metadata, data, shift, shape })
     }
 
-    /// How long the whole segment is.
+    /// Returns how long the whole segment is.
     pub(crate) fn length(&self) -> usize {
         self.data + self.plan.max_size
     }
 
-    /// The rules that the engine follows.
+    /// Returns the rules that the engine follows.
     pub(crate) fn rules(&self) -> Rules {
         rules(&self.plan, self.data)
     }
 
-    /// How many cells the engine's metadata has while its capacity is so many bytes.
+    /// Returns how many cells the engine's metadata has while its capacity is so many bytes.
     pub(crate) fn cells(&self, capacity: usize) -> Result<usize, Error> {
         cells(&self.plan, capacity, self.data)
     }
 
-    /// The largest alignment that blocks can have.
+    /// Returns the largest alignment that blocks can have.
     pub(crate) fn max_align(&self) -> usize {
         match self.plan.policy {
             // Buddies lie at multiples of their length from the data's start.
@@ -151,7 +151,8 @@ impl Layout {
         }
     }
 
-    /// The ranges of the segment, data aside, that may be other than zero while the engine's capacity is so many bytes.
+    /// Returns the ranges of the segment, data aside, that may be other than zero while the engine's capacity is so
+    /// many bytes.
     pub(crate) fn sealed(&self, capacity: usize) -> Result<[(usize, usize); 3], Error> {
         if !self.plan.grows() {
             return Ok([(0, self.data), (self.data, self.data), (self.data, self.data)]);
@@ -164,7 +165,7 @@ impl Layout {
         ])
     }
 
-    /// The ranges of the segment that must be backed by memory while the heap has `size` bytes of an engine's
+    /// Returns the ranges of the segment that must be backed by memory while the heap has `size` bytes of an engine's
     /// `capacity`.
     pub(crate) fn backed(&self, size: usize, capacity: usize) -> Result<[(usize, usize); 4], Error> {
         Ok([

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler
 
 use heapwright_os::{Deaths, Identity, Life};
 
-/// Stands for all who closed the segment and had to make room in the process table.
+/// Stands for all processes that closed the segment and had to make room in the process table.
 pub(crate) const FORGOTTEN_CLOSED: u8 = 254;
-/// Stands for all who died and had to make room in the process table, and for owners that cannot be.
+/// Stands for all processes that died and had to make room in the process table, and for owners that cannot be.
 pub(crate) const FORGOTTEN_DEAD: u8 = 255;
 
 /// The states, in the low bits of [`ProcessSlot::state`].
@@ -20,7 +20,7 @@ const BLOCK: u64 = STATE + 1;
 
 /// A handle's entry as it lies in the segment; a process has one for every time that it has opened the segment.
 ///
-/// Whoever attached and whoever has left stay listed while a block names them.
+/// An entry stays listed while the process is attached, and after that while a block names the entry.
 #[repr(C)]
 pub(crate) struct ProcessSlot {
     /// The state, and in the bits above it how many blocks name the slot: as many, or more after a process died in an
@@ -40,10 +40,10 @@ pub enum ProcessState {
     Dead,
 }
 
-/// Who has allocated a block.
+/// The process that allocated a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
-    /// Its process number; `None` for those who had to make room in the process table and are remembered by their state
+    /// Its process number; `None` for one that had to make room in the process table and is remembered by its state
     /// only.
     pub pid: Option<u32>,
     /// What became of it.
@@ -55,7 +55,7 @@ impl ProcessSlot {
         Identity::from_word(self.identity.load(Relaxed))
     }
 
-    /// What became of whom this slot is for; `None` for a free slot. Asks the system.
+    /// Returns the state of the process that this slot is for; `None` for a free slot. Asks the system.
     pub(crate) fn state(&self, deaths: Deaths) -> Option<ProcessState> {
         match self.state.load(Relaxed) & STATE {
             FREE => None,
@@ -69,17 +69,17 @@ impl ProcessSlot {
         self.state.load(Relaxed) & STATE == FREE
     }
 
-    /// Whether its process has not closed the segment, dead or alive.
+    /// Returns whether its process has not closed the segment, dead or alive.
     pub(crate) fn is_attached(&self) -> bool {
         self.state.load(Relaxed) & STATE == ATTACHED
     }
 
-    /// Whether the slot is free or its process has closed the segment. Without a call: another may be dead.
+    /// Returns whether the slot is free or its process has closed the segment. Without a call: another may be dead.
     pub(crate) fn has_left(&self) -> bool {
         matches!(self.state.load(Relaxed) & STATE, FREE | CLOSED)
     }
 
-    /// The state and the identity, without the count.
+    /// Returns the state and the identity, without the count.
     pub(crate) fn words(&self) -> (u64, u64) {
         (self.state.load(Relaxed) & STATE, self.identity.load(Relaxed))
     }

@@ -42,12 +42,12 @@ pub(crate) struct Published {
 }
 
 impl Published {
-    /// A word that will contain the offset of `block`, or 0, while all else stays as it is.
+    /// Returns a word that will contain the offset of `block`, or 0, while all else stays as it is.
     pub(crate) fn of(word: u64, block: Option<Offset>) -> Published {
         Published { change: None, word, value: block.map_or(0, Offset::get), taken: 0, freed: 0 }
     }
 
-    /// Whether the word lies in `data..end`.
+    /// Returns whether the word lies in `data..end`.
     pub(crate) fn is_plausible(self, data: usize, end: usize) -> bool {
         self.word.is_multiple_of(8) && (data as u64..end as u64).contains(&self.word)
     }
@@ -76,16 +76,16 @@ impl Publication {
         self.freed.store(0, Relaxed);
     }
 
-    /// The offset of the block of a slab whose free may be done again by recovery, or 0.
+    /// Returns the offset of the block of a slab whose free may be done again by recovery, or 0.
     ///
-    /// The slab's owner, who does not take the lock, reads this after it has found the block freed, and leaves it alone
-    /// meanwhile: freed once more after it was taken, the block would be lost to who has it then.
+    /// The slab's owner, which does not take the lock, reads this after it has found the block freed, and leaves it
+    /// alone meanwhile: freed once more after it was taken, the block would be lost to the process that has it then.
     #[inline(always)]
     pub(crate) fn freed(&self) -> u64 {
         self.freed.load(Relaxed)
     }
 
-    /// What is under way.
+    /// Returns what is under way.
     pub(crate) fn read(&self) -> Option<Published> {
         let change = self.record.read()?;
         Some(Published {

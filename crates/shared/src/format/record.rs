@@ -2,8 +2,8 @@
 //!
 //! It is written when an operation has decided and read everything, before its first store to what is primary, and
 //! cleared after its last. A killed process leaves a prefix of its stores, in the order in which the compiler put them;
-//! that order is held by compiler fences, and nobody looks before they have taken the lock from the dead, which the
-//! system orders after all that the dead one did. So no fence of the processor is needed.
+//! that order is held by compiler fences. Other processes read them only after they have taken the lock from the dead
+//! one, which the system orders after all that the dead one did. Therefore no fence of the processor is needed.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -43,13 +43,13 @@ impl Record {
         compiler_fence(SeqCst);
     }
 
-    /// Whether an operation is under way.
+    /// Returns whether an operation is under way.
     #[inline(always)]
     pub(crate) fn is_pending(&self) -> bool {
         self.end.load(Relaxed) != 0
     }
 
-    /// The change that is under way.
+    /// Returns the change that is under way.
     pub(crate) fn read(&self) -> Option<Change> {
         self.is_pending().then(|| Change {
             start: self.start.load(Relaxed) as usize,

@@ -32,7 +32,7 @@ pub struct Root {
 /// A name as it lies in a slot.
 pub(crate) type Name = [u64; NAME_WORDS];
 
-/// A name as it lies in a slot; `None` for what cannot be one.
+/// Returns a name as it lies in a slot; `None` for what cannot be one.
 pub(crate) fn pack(name: &str) -> Option<Name> {
     let bytes = name.as_bytes();
     if bytes.is_empty() || bytes.len() > LONGEST_NAME || bytes.contains(&0) {
@@ -47,20 +47,20 @@ pub(crate) fn pack(name: &str) -> Option<Name> {
     Some(packed)
 }
 
-/// Where the search for a root of this name begins in a table of so many slots.
+/// Returns where the search for a root of this name begins in a table of so many slots.
 fn home(name: &Name, slots: usize) -> usize {
     let hash = name.iter().fold(0_u64, |hash, word| spread(hash ^ word).rotate_left(29));
     let mixed = spread(hash ^ (hash >> 32));
     ((u128::from(mixed) * slots as u128) >> 64) as usize
 }
 
-/// The slots in which a root of this name may lie, in the order in which they are searched.
+/// Returns the slots in which a root of this name may lie, in the order in which they are searched.
 pub(crate) fn searched<'s>(slots: &'s [RootSlot], name: &Name) -> impl Iterator<Item = &'s RootSlot> {
     let (before, from) = slots.split_at(home(name, slots.len()));
     from.iter().chain(before)
 }
 
-/// All roots that are set, by name.
+/// Returns all roots that are set, by name.
 pub(crate) fn list(slots: &[RootSlot]) -> Vec<Root> {
     let mut roots: Vec<Root> = slots.iter().filter_map(RootSlot::read).collect();
     roots.sort_unstable_by(|one, other| one.name.cmp(&other.name));
@@ -97,7 +97,7 @@ impl RootSlot {
         self.offset().is_none()
     }
 
-    /// Whether no root has been here since the table was made, or none need be known to have been.
+    /// Returns whether no root has been here since the table was made, or none need be known to have been.
     pub(crate) fn is_fresh(&self) -> bool {
         self.is_unset() && self.name[0].load(Relaxed) == 0
     }

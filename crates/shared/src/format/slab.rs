@@ -10,8 +10,8 @@ use super::classes::{self, Granule, granules_of};
 /// The length of a slab in bytes. Slabs begin at multiples of it, so that every place of the data belongs to one.
 pub(crate) const SLAB: usize = 1 << 15;
 
-/// What parts of a slab's metadata are multiples of, so that its owner and those who free its blocks do not share
-/// lines.
+/// The unit of the parts of a slab's metadata, so that its owner and processes that free its blocks do not share
+/// cache lines.
 const LINE: usize = 64;
 
 /// Which words of the first line mean what.
@@ -20,13 +20,13 @@ const RECIPROCAL: usize = 1;
 const LIVE: usize = 0;
 const LISTED: usize = 1;
 
-/// The mark of a word that says who owns a slab.
+/// The mark of a word that names the owner of a slab.
 const MARK: u64 = 0x5b;
 
 /// The bits of that word that are the same for all slabs of an owner.
 const OWNER: u64 = 0xfffe_00ff << 32;
 
-/// Who owns a slab, and what it is cut into.
+/// The owner of a slab, and the class of its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tenure {
     /// The number of the owner's slot in the process table.
@@ -47,12 +47,13 @@ impl Tenure {
             | u64::from(self.turn)
     }
 
-    /// What all tenures of the process of `slot` have in common.
+    /// Returns what all tenures of the process of `slot` have in common.
     pub(crate) fn of_owner(slot: u8) -> u64 {
         MARK << 56 | u64::from(slot) << 32
     }
 
-    /// What `word` says in a heap of so many classes; `None` where no slab is, and for what no process has stored.
+    /// Returns what `word` says in a heap of so many classes; `None` where no slab is, and for what no process has
+    /// stored.
     #[inline(always)]
     pub(crate) fn of(word: u64, classes: usize) -> Option<Tenure> {
         let tenure = Tenure {
@@ -90,7 +91,7 @@ impl Shape {
         Shape { granule: Granule::of(shift), classes: classes::count(shift), words, freed, stride }
     }
 
-    /// The bytes of a slab's metadata.
+    /// Returns the bytes of a slab's metadata.
     pub(crate) fn stride(&self) -> usize {
         self.stride
     }
@@ -110,25 +111,25 @@ impl Shape {
         (class < self.classes && (!is_coarse || self.size(class).is_multiple_of(align))).then_some(class)
     }
 
-    /// The bytes of a block of `class`.
+    /// Returns the bytes of a block of `class`.
     #[inline(always)]
     pub(crate) fn size(&self, class: usize) -> usize {
         granules_of(class) << self.granule.shift()
     }
 
-    /// The granule of the heap.
+    /// Returns the granule of the heap.
     pub(crate) fn granule(&self) -> Granule {
         self.granule
     }
 
-    /// How a slab of `class` is cut.
+    /// Returns how a slab of `class` is cut.
     #[inline(always)]
     pub(crate) fn cut(&self, class: usize) -> Cut {
         let size = self.size(class);
         Cut { size: size as u32, end: (SLAB / size * size) as u32 }
     }
 
-    /// The number of blocks of a slab of `class`.
+    /// Returns the number of blocks of a slab of `class`.
     pub(crate) fn blocks(&self, class: usize) -> usize {
         SLAB / self.size(class)
     }
@@ -150,7 +151,7 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// How far the block of this number is from the first one.
+    /// Returns how far the block of this number is from the first one.
     #[inline(always)]
     pub(crate) fn distance_of(self, index: u32) -> usize {
         (index * self.size) as usize
@@ -165,7 +166,7 @@ pub(crate) struct Slab<'s> {
 }
 
 impl<'s> Slab<'s> {
-    /// The slab whose metadata begins at `start`.
+    /// Returns the slab whose metadata begins at `start`.
     ///
     /// # Safety
     /// [`Shape::stride`] bytes of atomic words lie there for as long as the shape is borrowed.
@@ -174,7 +175,7 @@ impl<'s> Slab<'s> {
         Slab { start, shape }
     }
 
-    /// The word of this number.
+    /// Returns the word of this number.
     ///
     /// # Safety
     /// It is one of the slab's.
@@ -198,8 +199,9 @@ impl<'s> Slab<'s> {
         unsafe { self.word(RECIPROCAL) }
     }
 
-    /// The number of the block that begins at this distance from the start of the slab, which is cut like this; `None`
-    /// behind the last one. A wrong reciprocal, which damage can leave, finds no block at a distance, or the right one.
+    /// Returns the number of the block that begins at this distance from the start of the slab, which is cut like this;
+    /// `None` behind the last one. A wrong reciprocal, which damage can leave, finds no block at a distance, or the
+    /// right one.
     #[inline(always)]
     pub(crate) fn index(self, distance: usize, cut: Cut) -> Option<usize> {
         let distance = distance as u64;
@@ -207,7 +209,7 @@ impl<'s> Slab<'s> {
         (distance < u64::from(cut.end) && index * u64::from(cut.size) == distance).then_some(index as usize)
     }
 
-    /// The words of the bitmaps that have the block which begins at this distance, and its bit; otherwise as
+    /// Returns the words of the bitmaps that have the block which begins at this distance, and its bit; otherwise as
     /// [`Slab::index`].
     ///
     /// # Safety
@@ -224,7 +226,7 @@ impl<'s> Slab<'s> {
         Tenure::of(self.tenure_word().load(Acquire), self.shape.classes)
     }
 
-    /// The class of the slab, if its tenure has the bits of [`Tenure::of_owner`].
+    /// Returns the class of the slab, if its tenure has the bits of [`Tenure::of_owner`].
     #[inline(always)]
     pub(crate) fn class_if_of(self, owner: u64) -> Option<usize> {
         let word = self.tenure_word().load(Acquire);
@@ -255,7 +257,7 @@ impl<'s> Slab<'s> {
         self.reciprocal().store(self.shape.reciprocal(class), Relaxed);
     }
 
-    /// Whether what is stored follows from the slab's class.
+    /// Returns whether what is stored follows from the slab's class.
     pub(crate) fn is_derived(self, class: usize) -> bool {
         self.reciprocal().load(Relaxed) == self.shape.reciprocal(class)
     }
@@ -273,7 +275,7 @@ impl<'s> Slab<'s> {
         unsafe { self.word(LINE / 8 + at) }
     }
 
-    /// How many blocks the owner takes for live. A hint: what counts is in the bitmaps.
+    /// Returns how many blocks the owner takes for live. A hint: what counts is in the bitmaps.
     #[inline(always)]
     pub(crate) fn live_hint(self) -> u64 {
         self.own(LIVE).load(Relaxed)
@@ -284,7 +286,7 @@ impl<'s> Slab<'s> {
         self.own(LIVE).store(live, Relaxed);
     }
 
-    /// Whether the owner has the slab in its list of those with free blocks. A hint.
+    /// Returns whether the owner has the slab in its list of those with free blocks. A hint.
     #[inline(always)]
     pub(crate) fn waits(self) -> bool {
         self.own(LISTED).load(Relaxed) & 1 != 0
@@ -295,7 +297,7 @@ impl<'s> Slab<'s> {
         self.own(LISTED).store((self.place_hint() as u64) << 1 | waits as u64, Relaxed);
     }
 
-    /// Where the slab is in the owner's list of those of its class. A hint.
+    /// Returns where the slab is in the owner's list of those of its class. A hint.
     pub(crate) fn place_hint(self) -> usize {
         (self.own(LISTED).load(Relaxed) >> 1) as usize
     }
@@ -304,19 +306,19 @@ impl<'s> Slab<'s> {
         self.own(LISTED).store((place as u64) << 1 | u64::from(self.waits()), Relaxed);
     }
 
-    /// The number of words that the bitmaps of a slab of `class` use.
+    /// Returns the number of words that the bitmaps of a slab of `class` use.
     pub(crate) fn word_count(self, class: usize) -> usize {
         self.shape.blocks(class).div_ceil(64)
     }
 
-    /// A word of the bitmaps; `None` beyond their end.
+    /// Returns a word of the bitmaps; `None` beyond their end.
     #[inline(always)]
     pub(crate) fn words(self, at: usize) -> Option<Words<'s>> {
         // SAFETY: the bitmaps have that many words.
         (at < self.shape.words).then(|| unsafe { self.words_of(at) })
     }
 
-    /// A word of the bitmaps.
+    /// Returns a word of the bitmaps.
     ///
     /// # Safety
     /// They have as many.
@@ -327,7 +329,7 @@ impl<'s> Slab<'s> {
         Words { used: word(USED), freed: word(self.shape.freed) }
     }
 
-    /// The bits of a word of the bitmaps that stand for blocks of `class`.
+    /// Returns the bits of a word of the bitmaps that stand for blocks of `class`.
     #[inline(always)]
     pub(crate) fn valid(self, class: usize, at: usize) -> u64 {
         match self.shape.blocks(class).saturating_sub(at * 64) {
@@ -336,7 +338,7 @@ impl<'s> Slab<'s> {
         }
     }
 
-    /// How many blocks of a slab of `class` its owner has taken and not collected.
+    /// Returns how many blocks of a slab of `class` its owner has taken and not collected.
     pub(crate) fn count_taken(self, class: usize) -> u64 {
         (0..self.word_count(class))
             .filter_map(|at| self.words(at))
@@ -344,13 +346,13 @@ impl<'s> Slab<'s> {
             .sum()
     }
 
-    /// Whether the block of this number is live.
+    /// Returns whether the block of this number is live.
     pub(crate) fn is_live(self, index: usize) -> bool {
         self.words(index / 64).is_some_and(|words| words.live() >> (index % 64) & 1 == 1)
     }
 
-    /// Makes free for the owner, who calls this under the segment's lock, what others have freed. Returns the number of
-    /// live blocks.
+    /// Makes free for the owner, which calls this under the segment's lock, what others have freed. Returns the number
+    /// of live blocks.
     pub(crate) fn collect_all(self, class: usize) -> u64 {
         let mut live = 0;
         for at in 0..self.word_count(class) {
@@ -401,7 +403,7 @@ impl SlabCounts {
         self.given.fetch_add(1, Relaxed);
     }
 
-    /// How many blocks the process has freed in slabs of others.
+    /// Returns how many blocks the process has freed in slabs of others.
     pub(crate) fn given(&self) -> u64 {
         self.given.load(Relaxed)
     }
@@ -414,12 +416,12 @@ impl SlabCounts {
         self.ended.store(self.ended.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
-    /// How many blocks were taken and freed.
+    /// Returns how many blocks were taken and freed.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.taken.load(Relaxed), self.freed.load(Relaxed).wrapping_add(self.given.load(Relaxed)))
     }
 
-    /// How many slabs were begun and ended, each an allocation and a free of the engine.
+    /// Returns how many slabs were begun and ended, each an allocation and a free of the engine.
     pub(crate) fn slabs(&self) -> (u64, u64) {
         (self.begun.load(Relaxed), self.ended.load(Relaxed))
     }

@@ -66,7 +66,7 @@ impl SharedHeap {
         outcome
     }
 
-    /// Removes the segment's name. Processes that are attached keep it; nobody else can open it any more.
+    /// Removes the segment's name. Processes that are attached keep it; no other process can open it any more.
     ///
     /// # Errors
     /// [`Error::NotASegment`] for a file that does not begin like one, and for whatever is no regular file;
@@ -81,7 +81,7 @@ impl SharedHeap {
     }
 }
 
-/// Fills a new segment, which nobody else can see yet.
+/// Fills a new segment, which no other process can open yet.
 fn furnish(mapping: &Mapping, seed: u64) -> Result<View, Error> {
     let layout = &mapping.layout;
     let size = layout.plan.size;

@@ -1,6 +1,6 @@
 //! Growth while others use the heap.
 //!
-//! Every process has mapped the whole file, as long as it can become, so that nobody needs to be told: memory is put
+//! Every process has mapped the whole file, as long as it can become, so that growth needs no message: memory is put
 //! behind a longer prefix of each section, then the heap's end moves. When the heap outgrows what its engine's metadata
 //! is laid out for, that is laid out anew for twice as much, by the same means by which a heap is recovered.
 
@@ -18,7 +18,7 @@ const LEAST_STEP: usize = 64 << 10;
 const LEAST_SHARE: usize = 8;
 
 impl SharedHeap {
-    /// Makes the heap at least `bytes` long. Heaps grow by themselves; this is for those who want the memory now.
+    /// Makes the heap at least `bytes` long. Heaps grow by themselves; this is for programs that need the memory now.
     ///
     /// # Errors
     /// [`Error::BeyondMaximum`], [`Error::NoSpace`], [`Error::TimedOut`], [`Error::Corrupted`].
@@ -30,7 +30,7 @@ impl SharedHeap {
         self.enter()?.grow(bytes)
     }
 
-    /// How many bytes of blocks the heap holds now, used and free.
+    /// Returns how many bytes of blocks the heap holds now, used and free.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Corrupted`].
@@ -54,8 +54,8 @@ impl Section<'_> {
         self.grow_amply(least)
     }
 
-    /// The size above the present one from which on the heap's tail holds the request; `None` when that is more than it
-    /// may have.
+    /// Returns the size above the present one from which on the heap's tail holds the request; `None` when that is more
+    /// than it may have.
     fn size_to_hold(&mut self, bytes: usize, align: usize) -> Option<usize> {
         let plan = &self.mapping().layout.plan;
         let (size, most) = (self.engine().heap_size(), plan.max_size);
@@ -95,7 +95,7 @@ impl Section<'_> {
         }
         let capacity = if size <= had_capacity { had_capacity } else { size.max(2 * had_capacity).min(most) };
         mapping.verify_length()?;
-        // Memory first: whatever happens from here on, all that anybody touches is backed.
+        // Memory first: whatever happens from here on, all that any process touches is backed.
         mapping.back((had_size, had_capacity), (size, capacity))?;
         if capacity != had_capacity {
             self.lay_out_for(capacity)?;
@@ -106,8 +106,8 @@ impl Section<'_> {
         extended.map_err(|_| Error::BeyondMaximum { bytes: size, most })
     }
 
-    /// Lays out the engine's metadata for `capacity`. The store of the capacity is the commit: whoever comes after a
-    /// death before it finds the old layout in order, and whoever comes after one behind it does the same as here.
+    /// Lays out the engine's metadata for `capacity`. The store of the capacity is the commit: after a death before
+    /// it, the next process finds the old layout in order; after a death behind it, the next one does the same as here.
     fn lay_out_for(&mut self, capacity: usize) -> Result<(), Error> {
         let mapping = self.mapping();
         mapping.header().live.set_capacity(capacity);

@@ -25,14 +25,14 @@ use crate::terms::settings::SmallBlocks;
 /// The segment is a POSIX shared-memory object or a file; everything of the heap lies in it, and nothing in it is an
 /// address, so that every process maps it where it likes. All operations may be called from any thread and any process
 /// at any time; one lock in the segment puts them in a row. A process may be killed at any instruction of any of them:
-/// whoever needs the lock next completes or undoes what was half done, and goes on. No operation waits longer than its
-/// patience for one process to release the lock.
+/// the next process that needs the lock completes or undoes what was half done, and goes on. No operation waits longer
+/// than its patience for one process to release the lock.
 ///
 /// The child of a `fork` may use its parent's handles; it counts as a process of its own from its first operation on. A
 /// process that replaces its program (`exec`) without closing its handles counts as attached until it ends.
 ///
 /// Processes that may write to a segment are trusted like threads: one that writes where it should not can make the
-/// others read and write anything in the segment, and crash. A segment that nobody uses is looked through before it is
+/// others read and write anything in the segment, and crash. A segment without users is examined before it is
 /// believed.
 ///
 /// ```
@@ -46,7 +46,7 @@ use crate::terms::settings::SmallBlocks;
 /// // In another process:
 /// let there = SharedHeap::open(&place)?;
 /// let number = there.root("answer")?.ok_or("no answer")?;
-/// // SAFETY: the root is a u64, and nobody writes to it any more.
+/// // SAFETY: the root is a u64, and no process writes to it any more.
 /// assert_eq!(unsafe { *there.get::<u64>(number.cast()) }, 42);
 /// there.close()?;
 ///
@@ -158,14 +158,14 @@ impl SharedHeap {
         Ok(())
     }
 
-    /// Whether this process is attached, rather than the child of one that is.
+    /// Returns whether this process is attached, rather than the child of one that is.
     #[inline(always)]
     pub(crate) fn is_attached(&self) -> bool {
         // Acquire: a thread that sees the count sees the identity that goes with it.
         self.forks.load(Acquire) == self.forks_now()
     }
 
-    /// The process's present count of forks; 0 in a child that has not counted yet.
+    /// Returns the process's present count of forks; 0 in a child that has not counted yet.
     #[inline(always)]
     pub(crate) fn forks_now(&self) -> u64 {
         self.fork_counter.load(Acquire)
@@ -183,7 +183,8 @@ impl SharedHeap {
         self.mapping.base()
     }
 
-    /// The address of what lies at `offset`. Nothing is looked at, not even whether the offset lies in the segment.
+    /// Returns the address of what lies at `offset`. Nothing is looked at, not even whether the offset lies in the
+    /// segment.
     #[inline(always)]
     #[must_use]
     pub fn pointer<T>(&self, offset: Offset<T>) -> NonNull<T> {
@@ -192,7 +193,7 @@ impl SharedHeap {
         NonNull::new(address).unwrap_or(self.mapping.base()).cast()
     }
 
-    /// The offset of `pointer`, an address in the blocks of this mapping of the segment; `None` for any other.
+    /// Returns the offset of `pointer`, an address in the blocks of this mapping of the segment; `None` for any other.
     #[inline]
     #[must_use]
     pub fn offset_of<T>(&self, pointer: NonNull<T>) -> Option<Offset<T>> {
@@ -224,37 +225,37 @@ impl SharedHeap {
         pointer.addr().get().wrapping_sub(self.mapping.base().addr().get())
     }
 
-    /// Where the segment is found.
+    /// Returns where the segment is found.
     #[must_use]
     pub fn place(&self) -> &Place {
         &self.mapping.place
     }
 
-    /// The policy that places blocks.
+    /// Returns the policy that places blocks.
     #[must_use]
     pub fn policy(&self) -> PolicyKind {
         self.mapping.layout.plan.policy
     }
 
-    /// Where small blocks come from.
+    /// Returns where small blocks come from.
     #[must_use]
     pub fn small_blocks(&self) -> SmallBlocks {
         self.mapping.layout.plan.small
     }
 
-    /// The least length and alignment of blocks, in bytes.
+    /// Returns the least length and alignment of blocks, in bytes.
     #[must_use]
     pub fn granule(&self) -> usize {
         1 << self.mapping.layout.shift
     }
 
-    /// The most bytes of blocks that the heap can grow to.
+    /// Returns the most bytes of blocks that the heap can grow to.
     #[must_use]
     pub fn max_size(&self) -> usize {
         self.mapping.layout.plan.max_size
     }
 
-    /// How many bytes the segment takes besides blocks when it is as long as it can become.
+    /// Returns how many bytes the segment takes besides blocks when it is as long as it can become.
     #[must_use]
     pub fn overhead(&self) -> usize {
         self.mapping.layout.data
@@ -312,7 +313,7 @@ impl<'h> Section<'h> {
         self.engine().heap_size()
     }
 
-    /// Where the engine sees what lies at `offset`.
+    /// Returns where the engine sees what lies at `offset`.
     #[inline(always)]
     pub(crate) fn place_of(&self, offset: Offset) -> Result<usize, Error> {
         let layout = &self.mapping().layout;

@@ -26,14 +26,14 @@ pub struct BlockInfo {
     pub size: usize,
     /// Used or free.
     pub state: BlockState,
-    /// Who allocated it; `None` for a hole.
+    /// The process that allocated it; `None` for a hole.
     pub owner: Option<Owner>,
 }
 
 /// A process that is, or was, attached, and what it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessInfo {
-    /// Who it is and what became of it.
+    /// Its number, and what became of it.
     pub owner: Owner,
     /// How many blocks it has.
     pub blocks: u64,
@@ -42,7 +42,8 @@ pub struct ProcessInfo {
 }
 
 impl SharedHeap {
-    /// What has happened in the heap since it was made. An operation that a death cut short may be counted or not.
+    /// Returns what has happened in the heap since it was made. An operation that a death cut short may be counted or
+    /// not.
     ///
     /// `mallocs` and `frees` count blocks, of slabs and others; a resize that moves a block counts as both. In a heap
     /// with slabs, all other counters are about what the policy has placed, and count a slab as one block of 32 KiB.
@@ -55,7 +56,7 @@ impl SharedHeap {
         Ok(parts::count_blocks_of_slabs(section.mapping(), counters))
     }
 
-    /// How often somebody completed or undid what a process left that had died.
+    /// Returns the number of times that a process completed or undid what a dead one left.
     ///
     /// # Errors
     /// Those of every operation.
@@ -63,7 +64,7 @@ impl SharedHeap {
         Ok(self.enter()?.mapping().header().live.recoveries())
     }
 
-    /// The sizes of the holes. Time: proportional to the heap.
+    /// Returns the sizes of the holes. Time: proportional to the heap.
     ///
     /// # Errors
     /// Those of every operation.
@@ -71,7 +72,8 @@ impl SharedHeap {
         Ok(self.enter()?.engine().holes())
     }
 
-    /// All blocks in address order, used and free, as [`SharedHeap::walk`] finds them. Time: proportional to the heap.
+    /// Returns all blocks in address order, used and free, as [`SharedHeap::walk`] finds them. Time: proportional to
+    /// the heap.
     ///
     /// # Errors
     /// Those of every operation.
@@ -107,8 +109,8 @@ impl SharedHeap {
         section.check_roots()
     }
 
-    /// The processes that are attached, and those which have left blocks: closed ones and dead ones. A process that has
-    /// opened the segment several times is listed for each. Time: proportional to the heap; what others change
+    /// Returns the processes that are attached, and those which have left blocks: closed ones and dead ones. A process
+    /// that has opened the segment several times is listed for each. Time: proportional to the heap; what others change
     /// meanwhile is counted as by [`SharedHeap::walk`].
     ///
     /// # Errors
@@ -128,7 +130,7 @@ impl SharedHeap {
         Ok(listed(&owners, &tallies))
     }
 
-    /// The blocks of processes that died, as [`SharedHeap::walk`] finds them. Time: proportional to the heap.
+    /// Returns the blocks of processes that died, as [`SharedHeap::walk`] finds them. Time: proportional to the heap.
     ///
     /// # Errors
     /// Those of every operation.
@@ -167,8 +169,8 @@ impl Section<'_> {
         }
     }
 
-    /// The next blocks from `from` on, where a block ended a while ago. One that begins before has come into being
-    /// since, or is a hole that has grown, and is passed over.
+    /// Returns the next blocks from `from` on, where a block ended a while ago. One that begins before has come into
+    /// being since, or is a hole that has grown, and is passed over.
     fn portion(&mut self, from: usize) -> Portion {
         let mapping = self.mapping();
         let (mut blocks, mut next) = (Vec::with_capacity(PORTION), from);
@@ -231,7 +233,7 @@ pub(crate) fn listed(owners: &Owners, tallies: &[Tally; 256]) -> Vec<ProcessInfo
         .collect()
 }
 
-/// All blocks in address order.
+/// Returns all blocks in address order.
 pub(crate) fn describe_blocks(sections: &Sections, engine: &Placer, owners: &Owners) -> Vec<BlockInfo> {
     let mut described = Vec::new();
     for block in engine.blocks() {

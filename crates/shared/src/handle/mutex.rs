@@ -135,7 +135,7 @@ impl SharedHeap {
     }
 }
 
-/// The error of a lock, as one of a mutex: its holder holds no lock of the segment.
+/// Returns the error of a lock, as one of a mutex: its holder holds no lock of the segment.
 fn held_by(error: Error, me: Identity) -> Error {
     match error {
         Error::TimedOut { holder } => Error::MutexHeld { holder: (holder != me.pid).then_some(holder) },

@@ -61,7 +61,7 @@ pub(crate) fn recognize(place: &Place) -> Result<(), Error> {
     read_fixed(place, &file).map(|_| ())
 }
 
-/// Examines the file at `place`: who owns it, and where the sections of the segment in it lie.
+/// Examines the file at `place`: its owner, and where the sections of the segment in it lie.
 pub(crate) fn examine(place: &Place, owner: Owner, file: &SegmentFile) -> Result<(FileStatus, Layout), Error> {
     let status = file.status().map_err(|reason| Error::refused(place, 0, reason))?;
     trust(place, owner, file, &status)?;

@@ -23,7 +23,7 @@ enum Resized {
 }
 
 impl SharedHeap {
-    /// A block for `bytes` (0 is taken as 1), aligned to the granule; its contents are whatever they were.
+    /// Allocates a block for `bytes` (0 is taken as 1), aligned to the granule; its contents are whatever they were.
     ///
     /// A heap that may grow does when no hole fits. Time: the policy's, and a lock's.
     ///
@@ -49,7 +49,7 @@ impl SharedHeap {
         Some(unsafe { self.mapping.blocks().add(place) })
     }
 
-    /// A block for `bytes` whose address is a multiple of `align` in every process.
+    /// Allocates a block for `bytes` whose address is a multiple of `align` in every process.
     ///
     /// # Errors
     /// [`Error::BadAlignment`] when `align` is no power of two or above 4096 (under buddies, in a heap that cannot
@@ -205,7 +205,7 @@ impl SharedHeap {
         }
     }
 
-    /// How many bytes the block at `offset` holds: what was asked for, rounded up.
+    /// Returns how many bytes the block at `offset` holds: what was asked for, rounded up.
     ///
     /// # Errors
     /// As [`SharedHeap::deallocate`].
@@ -216,7 +216,7 @@ impl SharedHeap {
         }
     }
 
-    /// A block that holds `value`.
+    /// Allocates a block that holds `value`.
     ///
     /// # Errors
     /// As [`SharedHeap::allocate_aligned`].
@@ -227,11 +227,11 @@ impl SharedHeap {
         Ok(offset)
     }
 
-    /// What lies at `offset`.
+    /// Returns a reference to the value at `offset`.
     ///
     /// # Safety
-    /// A valid `T` lies at `offset` in a block of this heap; for as long as the reference lives, nobody frees the block
-    /// or writes to what is behind the reference (but through atomics), in whatever process.
+    /// A valid `T` lies at `offset` in a block of this heap; for as long as the reference lives, no process frees the
+    /// block or writes to what is behind the reference (but through atomics).
     #[inline]
     #[must_use]
     pub unsafe fn get<T: Relocatable>(&self, offset: Offset<T>) -> &T {
@@ -254,8 +254,8 @@ impl Section<'_> {
 
     /// Places a block that is this process's own.
     ///
-    /// What is on record until the block has its owner is the undoing: nobody knows of the block yet, so whoever has to
-    /// clear up leaves nothing behind that no process owns.
+    /// What is on record until the block has its owner is the undoing: no process has the block's offset yet, and
+    /// recovery leaves no block behind without an owner.
     #[inline(always)]
     pub(crate) fn place(&mut self, bytes: usize, align: usize) -> Result<usize, AllocateError> {
         let (mapping, record) = (self.mapping(), self.record());
@@ -269,7 +269,7 @@ impl Section<'_> {
         Ok(place)
     }
 
-    /// Frees a block. What is on record is the free itself, which whoever has to clear up completes.
+    /// Frees a block. What is on record is the free itself, which recovery completes.
     #[inline(always)]
     fn deallocate(&mut self, offset: Offset) -> Result<(), Error> {
         let place = self.place_of(offset)?;
@@ -315,7 +315,7 @@ impl Section<'_> {
         size.map(|size| (place, size)).ok_or_else(|| self.no_block(offset, place))
     }
 
-    /// Why no used block starts at `offset`, which is at `place`.
+    /// Returns why no used block starts at `offset`, which is at `place`.
     #[cold]
     fn no_block(&mut self, offset: Offset, place: usize) -> Error {
         let mapping = self.mapping();

@@ -39,7 +39,7 @@ impl SharedHeap {
     /// heap.set_root("list", head.cast())?;
     /// // Pushes a node whose first word is the link to the next one.
     /// heap.allocate_into(head, 16, |node, next| {
-    ///     // SAFETY: the block is as long, and nobody else knows it yet.
+    ///     // SAFETY: the block is as long, and no other process has its offset yet.
     ///     unsafe { node.cast::<[u64; 2]>().write([next.map_or(0, Offset::get), 42]) };
     /// })?;
     /// # SharedHeap::unlink(&place)?;
@@ -224,7 +224,7 @@ impl<'h> Publisher<'h, '_> {
         Ok(Some(block.offset))
     }
 
-    /// A free block of this process's slabs, with its owner, for `bytes`; `None` if the engine is to place one.
+    /// Returns a free block of this process's slabs, with its owner, for `bytes`; `None` if the engine is to place one.
     fn choose_small(&mut self, bytes: usize, align: usize) -> Result<Option<Unlinked>, Error> {
         let Some(owned) = self.owned.as_deref_mut() else { return Ok(None) };
         let Some((class, free)) = self.section.choose_small(owned, bytes, align)? else { return Ok(None) };
@@ -278,7 +278,7 @@ impl<'h> Publisher<'h, '_> {
         freed.map(drop).map_err(|NotLive| Error::AlreadyFree { offset: old.offset.get() })
     }
 
-    /// The used block whose offset `word` contains, apart from the block that `word` lies in.
+    /// Returns the used block whose offset `word` contains, apart from the block that `word` lies in.
     fn linked(&mut self, word: Link) -> Result<Option<Linked<'h>>, Error> {
         let around = self.require_word(word)?;
         let mapping = self.section.mapping();
@@ -301,7 +301,7 @@ impl<'h> Publisher<'h, '_> {
 }
 
 impl Unlinked {
-    /// What is on record while `word` comes to show the block.
+    /// Returns what is on record while `word` comes to show the block.
     fn published_in(&self, word: Link) -> Published {
         let taken = if self.small.is_some() { self.offset.get() } else { 0 };
         Published { taken, ..Published::of(word.get(), Some(self.offset)) }
@@ -323,7 +323,7 @@ impl Section<'_> {
             let block = (mapping.layout.data + change.used_start) as u64;
             // A panic of the caller's code, or a kill in it, undoes what the engine may have prepared.
             record.write(change.undone());
-            // SAFETY: the engine has chosen the block, within the segment; nobody has it yet.
+            // SAFETY: the engine has chosen the block, within the segment; no process has it yet.
             fill(unsafe { mapping.base().add(block as usize) });
             if let Some(owner) = mapping.owner(change.used_start) {
                 owner.store(slot, Relaxed);

@@ -20,7 +20,7 @@ pub struct Traced {
 }
 
 impl SharedHeap {
-    /// Frees the blocks of those who have left that no root leads to.
+    /// Frees the blocks of processes that have left, if no root leads to them.
     ///
     /// `trace` is called once for each reachable block and calls its second argument with each offset that the block
     /// contains. An offset into the middle of a block counts for the block; one that lies in no used block, 0 included,
@@ -28,7 +28,7 @@ impl SharedHeap {
     /// not: they may be in flight. A process that takes a block of another out of reach, to keep it,
     /// [adopts](SharedHeap::adopt) it before.
     ///
-    /// In a heap made with slabs, no process may free a block of those who left meanwhile but by
+    /// In a heap made with slabs, no process may free a block of one that left meanwhile but by
     /// [`SharedHeap::free_from`] and [`SharedHeap::resize_into`]: as with [`SharedHeap::reclaim_dead`].
     ///
     /// The heap's lock is held throughout: links that are changed only by [`SharedHeap::allocate_into`],
@@ -55,7 +55,7 @@ impl SharedHeap {
 }
 
 impl Section<'_> {
-    /// The places of the blocks that roots lead to.
+    /// Returns the places of the blocks that roots lead to.
     fn reachable(&mut self, mut trace: impl FnMut(Traced, &mut dyn FnMut(Offset))) -> Offsets<usize> {
         let (mut reached, mut pending) = (Offsets::default(), Vec::new());
         for root in self.mapping().roots().iter().filter_map(RootSlot::offset) {

@@ -49,7 +49,7 @@ impl SharedHeap {
         self.reclaim(Leavers::Dead)
     }
 
-    /// As [`SharedHeap::reclaim_dead`], for whichever who have left.
+    /// Frees the blocks of the processes that `leavers` names, as [`SharedHeap::reclaim_dead`] does.
     ///
     /// # Errors
     /// As [`SharedHeap::reclaim_dead`].

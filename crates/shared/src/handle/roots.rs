@@ -55,8 +55,8 @@ impl Section<'_> {
 }
 
 impl SharedHeap {
-    /// Where the root of this name points; `None` when it is not set. Time: does not grow with the number
-    /// of roots while the table has room; close to full, it grows with the table. So do all of these.
+    /// Returns where the root of this name points; `None` when it is not set. Time: does not grow with the number of
+    /// roots while the table has room; close to full, it grows with the table. So do all of these.
     ///
     /// # Errors
     /// [`Error::BadRootName`], and those of every operation: [`Error::TimedOut`], [`Error::Corrupted`].
@@ -90,7 +90,7 @@ impl SharedHeap {
         section.change_root(&name, new).map(|_| ())
     }
 
-    /// All roots that are set, by name. Time: proportional to the number of roots that there may be.
+    /// Returns all roots that are set, by name. Time: proportional to the number of roots that there may be.
     ///
     /// # Errors
     /// Those of every operation.

@@ -85,7 +85,8 @@ impl SharedHeap {
         Ok(has_room)
     }
 
-    /// The slab in which `offset` lies, and the number of the block that begins there; `None` when it lies in no slab.
+    /// Returns the slab in which `offset` lies, and the number of the block that begins there; `None` when it lies in
+    /// no slab.
     #[inline(always)]
     fn small_block(&self, offset: Offset) -> Result<Option<Small<'_>>, Error> {
         if self.mapping.layout.shape.is_none() {
@@ -98,7 +99,7 @@ impl SharedHeap {
         Small::at(&self.mapping, place).map_err(|NotLive| Error::NotABlock { offset: offset.get() })
     }
 
-    /// Whether the heap, which may have grown, has a place.
+    /// Returns whether the heap, which may have grown, has a place.
     #[cold]
     #[inline(never)]
     fn reaches(&self, place: usize) -> Result<bool, Error> {
@@ -136,7 +137,7 @@ impl SharedHeap {
         }
     }
 
-    /// The length of the live block at `offset` in a slab; `None` when it lies in no slab.
+    /// Returns the length of the live block at `offset` in a slab; `None` when it lies in no slab.
     pub(crate) fn small_size(&self, offset: Offset) -> Result<Option<usize>, Error> {
         if self.mapping.layout.shape.is_none() {
             return Ok(None);
@@ -163,7 +164,8 @@ impl SharedHeap {
         }
     }
 
-    /// Adopts what slabs those who left have, and gives empty ones back to the engine. Returns whether there were any.
+    /// Adopts the slabs of processes that left, and gives empty ones back to the engine. Returns whether there were
+    /// any.
     pub(crate) fn tidy_slabs(&self) -> Result<bool, Error> {
         if self.mapping.layout.shape.is_none() {
             return Ok(false);
@@ -219,8 +221,8 @@ impl Section<'_> {
         Ok(true)
     }
 
-    /// The block that this process takes next for `bytes`; `None` when the request is not for slabs, or the heap has no
-    /// room for one.
+    /// Returns the block that this process takes next for `bytes`; `None` when the request is not for slabs, or the
+    /// heap has no room for one.
     pub(crate) fn choose_small(
         &mut self,
         owned: &mut Owned,

@@ -21,7 +21,7 @@ pub(crate) struct Sweep {
 }
 
 impl Sweep {
-    /// Whether there are slabs that were not looked at.
+    /// Returns whether there are slabs that were not looked at.
     pub(crate) fn goes_on(&self, owned: &Owned) -> bool {
         self.class < owned.classes.len()
     }
@@ -46,7 +46,8 @@ fn departed(sections: &Sections, left: impl Fn(&ProcessSlot) -> bool) -> [bool; 
     departed
 }
 
-/// A hash of what can make slabs free for others than their owners: blocks freed by other processes, and departures.
+/// Returns a hash of what can make slabs free for others than their owners: blocks freed by other processes, and
+/// departures.
 fn signs(sections: &Sections) -> u64 {
     let mut signs: u64 = 1;
     let mut note = |word: u64| signs = spread(signs.rotate_left(5) ^ word);
@@ -61,7 +62,7 @@ fn signs(sections: &Sections) -> u64 {
 impl Section<'_> {
     /// Makes a slab of this process; `None` when the heap has no room for one.
     ///
-    /// The record undoes the engine's block until the slab is marked: whoever clears up finds both or none.
+    /// The record undoes the engine's block until the slab is marked: recovery finds both or none.
     pub(crate) fn begin_slab(&mut self, class: usize) -> Result<Option<usize>, Error> {
         let most = self.mapping().layout.plan.max_size;
         let used = self.engine().counters().map_or(0, |counters| counters.live as usize);
@@ -96,7 +97,7 @@ impl Section<'_> {
 
     /// Gives an empty slab of this process back to the engine. Returns whether it was empty.
     ///
-    /// What is on record is the free: whoever clears up completes it, and the slab's mark goes with it.
+    /// What is on record is the free: recovery completes it, and the slab's mark goes with it.
     pub(crate) fn end_slab(&mut self, unit: usize) -> Result<bool, Error> {
         let (mapping, record, number) = (self.mapping(), self.record(), self.view().slot);
         let Some(slab) = mapping.slab(unit) else { return Ok(false) };
@@ -122,8 +123,8 @@ impl Section<'_> {
         Ok(true)
     }
 
-    /// Adopts slabs of those who left, and makes free in all slabs what others freed, unless that was found to be of no
-    /// use and nothing has happened since. Returns whether there was any.
+    /// Adopts slabs of processes that left, and makes free in all slabs what others freed, unless that was found to be
+    /// of no use and nothing has happened since. Returns whether there was any.
     pub(crate) fn search_slabs(&mut self, owned: &mut Owned) -> Result<bool, Error> {
         if self.is_fruitless(owned) {
             return Ok(false);
@@ -138,7 +139,7 @@ impl Section<'_> {
         Ok(found)
     }
 
-    /// Whether the last search found nothing, and nothing has happened since.
+    /// Returns whether the last search found nothing, and nothing has happened since.
     pub(crate) fn is_fruitless(&self, owned: &Owned) -> bool {
         let mapping = self.mapping();
         owned.fruitless != 0
@@ -147,7 +148,7 @@ impl Section<'_> {
             && owned.fruitless == signs(mapping)
     }
 
-    /// Makes slabs of those who left this process's, looking at `most` places. Returns how many.
+    /// Adopts slabs of processes that left, looking at `most` places. Returns how many.
     pub(crate) fn adopt_slabs(&mut self, owned: &mut Owned, most: usize) -> Result<usize, Error> {
         let (mapping, number, size) = (self.mapping(), self.view().slot, self.engine().heap_size());
         owned.set_reach(size);

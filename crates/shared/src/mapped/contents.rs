@@ -10,7 +10,7 @@ use crate::terms::place::Place;
 /// How much is read at a time, in bytes.
 pub(crate) const STEP: usize = 1 << 16;
 
-/// What the file holds of some ranges, in order; all else in them is zero.
+/// Returns what the file holds of some ranges, in order; all else in them is zero.
 pub(crate) fn held(place: &Place, file: &SegmentFile, ranges: &[(usize, usize)]) -> Result<Vec<Range<usize>>, Error> {
     let refused = |reason| Error::refused(place, 0, reason);
     // Another file at the descriptor's number would be read otherwise.

@@ -32,7 +32,7 @@ impl Copy {
         let length = round_to_pages(layout.data).ok_or(no_space.clone())?;
         let memory = Reservation::sparse(length).map_err(|_| no_space)?;
         copy_ranges(place, file, memory.base(), &[(0, layout.owners)])?;
-        // SAFETY: all below the data is there, zero where nothing was copied to, and nobody else's.
+        // SAFETY: all below the data is there, zero where nothing was copied to, and this function alone uses it.
         let sections = unsafe { Sections::at_base(memory.base(), layout, file) };
         let ranges = engine::capacity(&sections).and_then(|capacity| layout.sealed(capacity));
         let (held, unreadable) = match ranges {
@@ -66,7 +66,7 @@ fn copy_ranges(
     // From the end, so that owners are read behind slabs, whose owners take blocks meanwhile: the owner of a block is
     // stored before its bit, and one that was read before the bit may be that of an earlier block.
     for part in held.iter().rev() {
-        // SAFETY: the range lies below the data, thus within the copy's memory, which is zero and nobody else's.
+        // SAFETY: the range lies below the data, thus within the copy's memory, which is zero and used here only.
         let target = unsafe { std::slice::from_raw_parts_mut(base.add(part.start).as_ptr(), part.len()) };
         contents::read(place, file, part.start, target)?;
     }

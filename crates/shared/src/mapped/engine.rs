@@ -19,9 +19,9 @@ pub(crate) fn create(sections: &Sections, seed: u64) -> Result<Placer, Error> {
     Ok(engine)
 }
 
-/// The engine of a heap that others have left, or are using, in order.
+/// Returns the engine of a heap that is in order, whether processes use it or not.
 ///
-/// The engine's lifetime is the segment's; whoever has it uses it under the lock only and drops it before the sections.
+/// The engine's lifetime is the segment's; callers use it under the lock only and drop it before the sections.
 pub(crate) fn attach(sections: &Sections) -> Result<Placer, Error> {
     let capacity = capacity(sections)?;
     let cells = sections.layout.cells(capacity)?;
@@ -31,13 +31,13 @@ pub(crate) fn attach(sections: &Sections) -> Result<Placer, Error> {
     engine.map_err(|_| corrupted(sections)).and_then(|engine| fitting(sections, engine, capacity))
 }
 
-/// The engine of a heap in which somebody died, or whose capacity has become another: completes or undoes `change`, and
-/// derives anew all that is derived. Whatever the metadata holds, the result is an error or a heap that is sound.
+/// Returns the engine of a heap in which a process died, or whose capacity has changed: completes or undoes `change`,
+/// and derives anew all that is derived. Whatever the metadata holds, the result is an error or a heap that is sound.
 pub(crate) fn recover(sections: &Sections, change: Option<Change>) -> Result<Placer, Error> {
     let capacity = capacity(sections)?;
     let cells = sections.layout.cells(capacity)?;
     let (policy, rules) = (sections.layout.plan.policy, sections.layout.rules());
-    // SAFETY: so many cells are backed, and under the lock nobody else uses them.
+    // SAFETY: so many cells are backed, and under the lock no other thread uses them.
     let engine = unsafe { AnyEngine::recover(policy, sections.metadata(), cells, capacity, &rules, change) };
     let engine = engine.map_err(|refused| match refused {
         RecoverError::Broken(violation) => Error::violated(violation, sections.layout.data),
@@ -47,7 +47,7 @@ pub(crate) fn recover(sections: &Sections, change: Option<Change>) -> Result<Pla
     Ok(engine)
 }
 
-/// The capacity that the metadata is, or is to be, laid out for.
+/// Returns the capacity that the metadata is, or is to be, laid out for.
 pub(crate) fn capacity(sections: &Sections) -> Result<usize, Error> {
     let plan = &sections.layout.plan;
     let capacity = sections.header().live.capacity();
@@ -56,8 +56,8 @@ pub(crate) fn capacity(sections: &Sections) -> Result<usize, Error> {
         .ok_or(Error::Corrupted { what: "the engine's capacity is not one that was stored", offset: 0 })
 }
 
-/// Whether a file for which the system holds `allocated` bytes can be a heap of the capacity that it claims, or a
-/// sparse copy of one: putting a heap in order takes memory and time in proportion to its capacity.
+/// Returns whether a file for which the system holds `allocated` bytes can be a heap of the capacity that it claims, or
+/// a sparse copy of one: putting a heap in order takes memory and time in proportion to its capacity.
 pub(crate) fn believe_claim(sections: &Sections, allocated: u64) -> Result<(), Error> {
     /// Metadata for so many bytes is put in order for any file.
     const ANY: u64 = 16 << 20;

@@ -32,7 +32,7 @@ impl Deref for Mapping {
 }
 
 impl Mapping {
-    /// The segment that `segment`, as long as `layout` says, holds.
+    /// Returns the segment that `segment`, as long as `layout` says, holds.
     pub(crate) fn of(place: &Place, segment: Segment, layout: Layout) -> Mapping {
         // SAFETY: the sections go with the mapping, and what processes may do to them is the trust that is documented.
         let sections = unsafe { Sections::at_base(segment.base(), layout, segment.file()) };
@@ -88,7 +88,7 @@ impl Mapping {
         if found == expected { Ok(()) } else { Err(Error::WrongLength { place: self.place.clone(), expected, found }) }
     }
 
-    /// How many bytes the system holds for the segment.
+    /// Returns how many bytes the system holds for the segment.
     pub(crate) fn allocated(&self) -> Result<u64, Error> {
         let status = self.segment.file().status();
         status.map(|status| status.allocated).map_err(|reason| Error::refused(&self.place, 0, reason))
@@ -143,7 +143,7 @@ impl Held<'_> {
     /// Gives the lock back to the dead one that it was taken from.
     pub(crate) fn return_to(self, dead: Identity) {
         let held = ManuallyDrop::new(self);
-        // SAFETY: whoever made this took the lock, and says from whom.
+        // SAFETY: this was made after taking the lock, and the caller says from which process.
         unsafe { held.mapping.header().lock.return_to(dead) };
     }
 }
@@ -151,7 +151,7 @@ impl Held<'_> {
 impl Drop for Held<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: whoever made this took the lock.
+        // SAFETY: this was made after taking the lock.
         unsafe { self.mapping.header().lock.release() };
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Sections {
 }
 
 impl Sections {
-    /// The sections that `layout` says lie at `base`, a multiple of the page size, of a segment in `file`.
+    /// Returns the sections that `layout` says lie at `base`, a multiple of the page size, of a segment in `file`.
     ///
     /// # Safety
     /// All that lies below the data is mapped for as long as this is used, and touched by others through atomics or
@@ -36,18 +36,18 @@ impl Sections {
         Sections { layout, base, blocks, announcements: file.announcements() }
     }
 
-    /// What can be found out here about the deaths of processes.
+    /// Returns what can be found out here about the deaths of processes.
     pub(crate) fn deaths(&self) -> Deaths {
         Deaths::Announced(self.announcements, self.header().namespace())
     }
 
-    /// The segment's first byte.
+    /// Returns the segment's first byte.
     #[inline(always)]
     pub(crate) fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// The first byte of the data, in a mapping of the segment.
+    /// Returns the first byte of the data, in a mapping of the segment.
     #[inline(always)]
     pub(crate) fn blocks(&self) -> NonNull<u8> {
         self.blocks
@@ -83,7 +83,7 @@ impl Sections {
         unsafe { slice::from_raw_parts(self.at(self.layout.roots).as_ptr(), self.layout.plan.roots) }
     }
 
-    /// The owners of all granules; only those of granules of the heap may be touched.
+    /// Returns the owners of all granules; only those of granules of the heap may be touched.
     #[inline(always)]
     pub(crate) fn owners(&self) -> &[AtomicU8] {
         let granules = self.layout.plan.max_size >> self.layout.shift;
@@ -91,18 +91,19 @@ impl Sections {
         unsafe { slice::from_raw_parts(self.at(self.layout.owners).as_ptr(), granules) }
     }
 
-    /// The owner of the block at `place`, in bytes from the data's start.
+    /// Returns the owner of the block at `place`, in bytes from the data's start.
     #[inline(always)]
     pub(crate) fn owner(&self, place: usize) -> Option<&AtomicU8> {
         self.owners().get(place >> self.layout.shift)
     }
 
-    /// The number of the owner of the used block at `place`.
+    /// Returns the number of the owner of the used block at `place`.
     pub(crate) fn owner_of(&self, place: usize) -> u8 {
         self.owner(place).map_or(FORGOTTEN_DEAD, |owner| owner.load(Relaxed))
     }
 
-    /// What lies beside the slot of a process; `None` for a number that no slot has, and in a heap without slabs.
+    /// Returns what lies beside the slot of a process; `None` for a number that no slot has, and in a heap without
+    /// slabs.
     #[inline(always)]
     pub(crate) fn slab_counts(&self, slot: u8) -> Option<&SlabCounts> {
         self.layout.shape?;
@@ -111,7 +112,7 @@ impl Sections {
         unsafe { slice::from_raw_parts(self.at(self.layout.slab_counts).as_ptr(), count) }.get(usize::from(slot))
     }
 
-    /// The offset of what the engine sees at `place`.
+    /// Returns the offset of what the engine sees at `place`.
     #[inline(always)]
     pub(crate) fn offset_at(&self, place: usize) -> Offset {
         // SAFETY: data does not begin at 0.
@@ -126,8 +127,8 @@ impl Sections {
         }
     }
 
-    /// The metadata of the slab at `unit`, of which there are as many as slabs fit the data; `None` for others, and in
-    /// a heap without slabs. Only those within the heap may be touched.
+    /// Returns the metadata of the slab at `unit`, of which there are as many as slabs fit the data; `None` for others,
+    /// and in a heap without slabs. Only those within the heap may be touched.
     #[inline(always)]
     pub(crate) fn slab(&self, unit: usize) -> Option<Slab<'_>> {
         let shape = self.layout.shape.as_ref()?;
@@ -138,7 +139,7 @@ impl Sections {
         Some(unsafe { Slab::at(self.slabs().byte_add(unit * shape.stride()), shape) })
     }
 
-    /// The metadata of the first slab, where there is one.
+    /// Returns the metadata of the first slab, where there is one.
     #[inline(always)]
     pub(crate) fn slabs(&self) -> NonNull<AtomicU64> {
         self.at(self.layout.slabs)
@@ -148,12 +149,12 @@ impl Sections {
     #[inline(always)]
     pub(crate) fn publish(&self, published: Published) {
         compiler_fence(SeqCst);
-        // Release: who reads the word without the lock sees the contents of the block.
+        // Release: a thread that reads the word without the lock sees the contents of the block.
         self.word(published.word).store(published.value, Release);
         compiler_fence(SeqCst);
     }
 
-    /// The word at an offset that was found to be one of the heap's.
+    /// Returns the word at an offset that was found to be one of the heap's.
     #[inline(always)]
     pub(crate) fn word(&self, offset: u64) -> &AtomicU64 {
         // SAFETY: the offset is a multiple of 8 within the data, which is backed, and the word is used through atomics

@@ -36,7 +36,7 @@ pub(crate) fn verify_copy(copy: &Copy, size: usize) -> Result<(), Error> {
     })
 }
 
-/// The owners of granules behind the end of a heap of `size` bytes, and the slabs that would lie there.
+/// Returns the owners of granules behind the end of a heap of `size` bytes, and the slabs that would lie there.
 fn behind(layout: &Layout, size: usize) -> [Range<usize>; 2] {
     let most = layout.plan.max_size;
     let owner = |size: usize| layout.owners + (size >> layout.shift);

@@ -1,4 +1,4 @@
-//! In which condition a segment is found.
+//! The condition in which a segment is found.
 
 use heapwright_os::Taken;
 
@@ -6,10 +6,10 @@ use crate::format::header::Seal;
 use crate::mapped::sections::Sections;
 use crate::order::processes;
 
-/// In which condition a segment was found.
+/// The condition in which a segment was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// Everybody has closed it.
+    /// All processes have closed it.
     AtRest,
     /// Processes are attached and live.
     InUse,
@@ -18,14 +18,14 @@ pub enum Condition {
         /// The number of that process.
         by: u32,
     },
-    /// All who were attached died; the next to use it will look through it.
+    /// All attached processes died; the next to use it will look through it.
     Abandoned,
-    /// Somebody found that it contradicts itself, or its seal does; it must be repaired.
+    /// A process found that it contradicts itself, or its seal does; it must be repaired.
     Broken,
 }
 
 impl Condition {
-    /// The condition of a segment whose lock was got as `taken` says.
+    /// Returns the condition of a segment whose lock was taken as `taken` says.
     pub(crate) fn of(sections: &Sections, taken: Taken) -> Condition {
         let header = sections.header();
         match (taken, header.seal()) {

@@ -10,7 +10,7 @@ use crate::mapped::sections::Sections;
 use crate::slabs::marks;
 use crate::slabs::parts::{each_part, slab_owner};
 
-/// What somebody has.
+/// The blocks of one owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) blocks: u64,
@@ -35,15 +35,15 @@ fn each_owned_block(sections: &Sections, engine: &Placer, mut pass: impl FnMut(B
     }
 }
 
-/// What each of the 256 possible owners has. Time: proportional to the heap.
+/// Counts the blocks of each of the 256 possible owners. Time: proportional to the heap.
 pub(crate) fn count_blocks(sections: &Sections, engine: &Placer) -> [Tally; 256] {
     let mut tallies = [Tally::default(); 256];
     each_owned_block(sections, engine, |block, owner| tallies[usize::from(owner)].add(block.size));
     tallies
 }
 
-/// How many blocks each of the 256 possible owners must at least be counted to have, so that its slot stays its own:
-/// blocks of the engine, slabs, and one for all blocks in slabs of others. Time: proportional to the heap.
+/// Returns how many blocks each of the 256 possible owners must at least be counted to have, so that its slot stays its
+/// own: blocks of the engine, slabs, and one for all blocks in slabs of others. Time: proportional to the heap.
 ///
 /// A free of a block of the engine takes one away whatever else names the slot. Blocks in slabs of others therefore
 /// need one of their own; their frees take none away.
@@ -80,7 +80,7 @@ pub(crate) fn relabel(sections: &Sections, engine: &Placer, names: &[(u8, u8)]) 
     marks::rename(sections, engine.heap_size(), &new);
 }
 
-/// Who the numbers in owner bytes stand for; asks the system once for each process.
+/// The processes that the numbers in owner bytes stand for; asks the system once for each process.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     by_number: Vec<Known>,
@@ -112,7 +112,7 @@ impl Owners {
         }
     }
 
-    /// Who `number` stands for. A number that no slot has is somebody's who is not known any more.
+    /// Returns the process that `number` stands for. A number that no slot has stands for one that has been forgotten.
     pub(crate) fn get(&self, number: u8) -> Owner {
         let forgotten = |state| Owner { pid: None, state };
         match number {

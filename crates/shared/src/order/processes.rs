@@ -1,4 +1,4 @@
-//! The process table: who is attached, and whom the blocks' owner bytes name.
+//! The process table: the attached processes, and those that the blocks' owner bytes name.
 
 use heapwright_os::{Identity, Life};
 
@@ -8,7 +8,7 @@ use crate::mapped::sections::Sections;
 use crate::order::owners::{count_names, relabel};
 use crate::terms::error::Error;
 
-/// Whether a process is attached that lives, or may live.
+/// Returns whether a process is attached that lives, or may live.
 pub(crate) fn any_alive(sections: &Sections) -> bool {
     one_alive(sections).is_some()
 }
@@ -34,7 +34,7 @@ pub(crate) fn doubt(sections: &Sections) -> Option<&'static str> {
     not_left(sections).find_map(|(_, process)| deaths.doubt_about(process))
 }
 
-/// Whether it is certain of a process that has not left, or of the lock's holder, that it lives.
+/// Returns whether it is certain of a process that has not left, or of the lock's holder, that it lives.
 pub(crate) fn is_any_certain(sections: &Sections) -> bool {
     let deaths = sections.deaths();
     let lives = |process| deaths.doubt_about(process).is_none() && deaths.life_of(process) == Life::Alive;
@@ -55,19 +55,19 @@ pub(crate) fn check_counts(sections: &Sections, engine: &Placer) -> Result<(), E
 }
 
 /// Counts anew how many blocks name each slot. Blocks that name a free slot, which only damage leads to, are from now
-/// on those of somebody who died. Time: proportional to the heap.
+/// on those of a dead process. Time: proportional to the heap.
 pub(crate) fn count_anew(sections: &Sections, engine: &Placer) {
     let names = count_names(sections, engine);
-    let mut nobodys = Vec::new();
+    let mut ownerless = Vec::new();
     for (number, (slot, names)) in sections.slots().iter().zip(names).enumerate() {
         let is_free = slot.is_free();
         slot.set_blocks(if is_free { 0 } else { names });
         if is_free && names > 0 {
-            nobodys.push((number as u8, FORGOTTEN_DEAD));
+            ownerless.push((number as u8, FORGOTTEN_DEAD));
         }
     }
-    if !nobodys.is_empty() {
-        relabel(sections, engine, &nobodys);
+    if !ownerless.is_empty() {
+        relabel(sections, engine, &ownerless);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Putting a heap in order in which somebody died.
+//! Recovery of a heap in which a process died.
 
 use heapwright_placement::Engine;
 
@@ -20,8 +20,9 @@ pub(crate) const NOTHING: Prepare<'static> = &|_| Ok(());
 
 /// Completes or undoes the operation that is on record and derives anew all that is derived, under the lock.
 ///
-/// Idempotent: who is killed here leaves the lock to somebody who does all of it again. The record is cleared when what
-/// it says has become of the heap; the new epoch makes everybody look anew at how the metadata is laid out.
+/// Idempotent: after a process is killed here, the next one takes the lock and does all of it again. The record is
+/// cleared when what it says has become of the heap. The new epoch makes every process read anew how the metadata is
+/// laid out.
 #[cold]
 pub(crate) fn recover(sections: &Sections, prepare: Prepare<'_>) -> Result<Placer, Error> {
     refuse_broken(sections)?;
@@ -32,7 +33,7 @@ pub(crate) fn recover(sections: &Sections, prepare: Prepare<'_>) -> Result<Place
 
 pub(crate) fn refuse_broken(sections: &Sections) -> Result<(), Error> {
     match sections.header().live.is_broken() {
-        true => Err(Error::Corrupted { what: "somebody found the heap's metadata beyond recovery", offset: 0 }),
+        true => Err(Error::Corrupted { what: "a process found the heap's metadata beyond recovery", offset: 0 }),
         false => Ok(()),
     }
 }

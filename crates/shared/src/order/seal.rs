@@ -48,7 +48,7 @@ pub(crate) fn verify(mapping: &Mapping, expected: u32) -> Result<(), Error> {
     compare(checksum_of(mapping, mapping.segment.file())?, expected)
 }
 
-/// The checksum of all that is sealed in the segment's file.
+/// Returns the checksum of all that is sealed in the segment's file.
 fn checksum_of(mapping: &Mapping, file: &SegmentFile) -> Result<u32, Error> {
     let place = &mapping.place;
     let held = held(place, file, &mapping.layout.sealed(engine::capacity(mapping)?)?)?;

@@ -23,7 +23,7 @@ impl View {
     /// Enters `me` among the processes at the segment, under the lock, which was got as `taken` says.
     ///
     /// A segment at rest is believed if its seal fits. One that is in use is believed to be in order, unless the lock
-    /// comes from somebody who died. One that was neither closed nor is in use was left by processes that all died:
+    /// comes from a dead process. One that was neither closed nor is in use was left by processes that all died:
     /// what is primary is looked through, and all else derived anew.
     pub(crate) fn enter(mapping: &Mapping, taken: Taken, me: Identity) -> Result<View, Error> {
         let header = mapping.header();
@@ -82,14 +82,14 @@ impl View {
     }
 }
 
-/// The engine of a segment at rest.
+/// Returns the engine of a segment at rest.
 fn attach(mapping: &Mapping, prepare: Prepare<'_>) -> Result<Placer, Error> {
     let engine = engine::attach(mapping)?;
     prepare(&engine)?;
     Ok(engine)
 }
 
-/// The engine of a segment whose users all died: put in order.
+/// Returns the engine of a segment whose users all died: put in order.
 fn recover_and_count(mapping: &Mapping, prepare: Prepare<'_>) -> Result<Placer, Error> {
     let engine = recover(mapping, prepare)?;
     processes::count_anew(mapping, &engine);

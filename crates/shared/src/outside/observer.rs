@@ -114,7 +114,7 @@ impl Observer {
         Ok(Observer { place: place.clone(), file, status, layout })
     }
 
-    /// The attributes of the file.
+    /// Returns the attributes of the file.
     pub(crate) fn status(&self) -> FileStatus {
         self.status
     }
@@ -167,8 +167,8 @@ impl Observer {
         Ok((copy, changed))
     }
 
-    /// What nearly every operation changes: header and process table, counts of slabs, and the head of the engine's
-    /// metadata.
+    /// Returns what nearly every operation changes: header and process table, counts of slabs, and the head of the
+    /// engine's metadata.
     fn moving_parts(&self) -> Result<Vec<u8>, Error> {
         let Layout { roots, slab_counts, owners, metadata, .. } = self.layout;
         let mut parts = Vec::new();
@@ -190,7 +190,7 @@ impl Observer {
 fn describe(sections: &Sections) -> Result<Picture, Error> {
     let plan = &sections.layout.plan;
     let cells = sections.layout.cells(engine::capacity(sections)?)?;
-    // SAFETY: so many cells lie in the copy, which nobody else uses.
+    // SAFETY: so many cells lie in the copy, which only this function uses.
     let cells = unsafe { slice::from_raw_parts(sections.metadata().as_ptr(), cells) };
     let corrupted = |what| Error::Corrupted { what, offset: sections.layout.metadata as u64 };
     let glance = Glance::of(cells).map_err(|_| corrupted("the engine's metadata is not that of this heap"))?;

@@ -27,22 +27,22 @@ pub enum Strangers {
     /// live.
     #[default]
     Respect,
-    /// It is taken over, all its processes being held for dead. The caller has made sure that nobody uses it there.
+    /// It is taken over, all its processes being held for dead. The caller has made sure that no process uses it there.
     Displace,
 }
 
 /// What a repair found and did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repaired {
-    /// In which condition the segment was.
+    /// The condition of the segment before.
     pub found: Condition,
     /// The names of roots that pointed at no block and are unset now.
     pub unset: Vec<String>,
 }
 
 impl SharedHeap {
-    /// Puts the segment at `place` in order even if it is refused: when it was changed at rest, when somebody found it
-    /// broken, and, on request, when it is of another namespace. It is sealed afterwards, and nobody is attached to it.
+    /// Puts the segment at `place` in order even if it is refused: when it was changed at rest, when a process found it
+    /// broken, and, on request, when it is of another namespace. Afterwards it is sealed, and no process is attached.
     ///
     /// What the block map says is believed if it can be true at all; it may have been changed, and blocks with it. The
     /// contents of blocks are not looked at.
@@ -82,7 +82,7 @@ impl SharedHeap {
     }
 }
 
-/// What repair cannot put in order, nothing can.
+/// Returns the error for damage that repair cannot put in order.
 fn beyond_repair(error: Error) -> Error {
     match error {
         Error::Corrupted { what, offset } => Error::BeyondRepair { what, offset },
@@ -90,7 +90,7 @@ fn beyond_repair(error: Error) -> Error {
     }
 }
 
-/// Whether it is unknown here which of the segment's processes live.
+/// Returns whether it is unknown here which of the segment's processes live.
 fn has_strangers(mapping: &Mapping) -> bool {
     let holder = mapping.header().lock.holder();
     let is_doubted = holder.is_some_and(|holder| mapping.deaths().doubt_about(holder).is_some());

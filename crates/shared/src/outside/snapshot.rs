@@ -71,7 +71,7 @@ pub struct Snapshot {
     /// Why it is not known which of its processes live, in words that follow "because", if it is not: then those that
     /// have not closed it count as attached.
     pub doubt: Option<&'static str>,
-    /// How often somebody completed or undid what a process left that had died.
+    /// Number of times that a process completed or undid what a dead one left.
     pub recoveries: u64,
     /// The roots that are set, wherever they point.
     pub roots: Vec<Root>,
@@ -204,7 +204,7 @@ impl Snapshot {
     }
 }
 
-/// The engine over the copy, once all was found in order, or put in order as the next to use the segment would.
+/// Returns the engine over the copy, once all was found in order, or put in order as the next to use the segment would.
 fn audit(copy: &Copy, taken: Taken, condition: Condition) -> Result<Placer, Error> {
     if let Some(error) = &copy.unreadable {
         return Err(error.clone());
@@ -216,7 +216,7 @@ fn audit(copy: &Copy, taken: Taken, condition: Condition) -> Result<Placer, Erro
     }
     let engine = match condition {
         Condition::Broken => {
-            return Err(Error::Corrupted { what: "somebody found the heap's metadata beyond recovery", offset: 0 });
+            return Err(Error::Corrupted { what: "a process found the heap's metadata beyond recovery", offset: 0 });
         }
         Condition::Interrupted { .. } | Condition::Abandoned if seal.is_none() => {
             engine::believe_claim(sections, copy.allocated)?;

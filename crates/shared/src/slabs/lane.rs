@@ -35,7 +35,7 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// The lane of a handle that owns nothing yet.
+    /// Returns the lane of a handle that owns nothing yet.
     ///
     /// # Safety
     /// Nothing is asked of it when the sections are no longer mapped.
@@ -109,7 +109,7 @@ impl Lane {
         if self.forks.load(Acquire) == forks { self.enter() } else { None }
     }
 
-    /// The handle's slabs, unless another thread, or what a signal interrupted, works on them.
+    /// Returns the handle's slabs, unless another thread, or what a signal interrupted, works on them.
     #[inline(always)]
     pub(crate) fn enter(&self) -> Option<Entered<'_>> {
         let busy = if self.single.holds() {
@@ -134,7 +134,7 @@ impl Deref for Entered<'_> {
 
     #[inline(always)]
     fn deref(&self) -> &Owned {
-        // SAFETY: whoever made this found the lane idle and made it busy.
+        // SAFETY: this was made after finding the lane idle and making it busy.
         unsafe { &*self.lane.owned.get() }
     }
 }

@@ -44,14 +44,14 @@ impl Ledger {
         self.units = size / SLAB;
     }
 
-    /// The metadata of the slab at `unit`; `None` where the heap is not known to have any.
+    /// Returns the metadata of the slab at `unit`; `None` where the heap is not known to have any.
     #[inline(always)]
     pub(super) fn slab(&self, unit: usize) -> Option<Slab<'_>> {
         // SAFETY: so much metadata is backed, and mapped for as long as this is used.
         (unit < self.units).then(|| unsafe { Slab::at(self.slabs.byte_add(unit * self.shape.stride()), &self.shape) })
     }
 
-    /// The owner of the block at `place`.
+    /// Returns the owner of the block at `place`.
     ///
     /// # Safety
     /// It lies in the heap.
@@ -62,7 +62,7 @@ impl Ledger {
     }
 }
 
-/// What outlives the borrow of the sections.
+/// Returns what outlives the borrow of the sections.
 ///
 /// # Safety
 /// It is not used when the sections are no longer mapped.

@@ -13,7 +13,7 @@ pub(crate) struct Owned {
     latest: Latest,
     /// How often a slab was wanted, from the segment.
     pub(crate) refills: usize,
-    /// Where the next search for slabs of those who left begins.
+    /// The place where the next search for slabs of processes that left begins.
     pub(crate) cursor: usize,
     /// When the system may be asked again which processes live, in nanoseconds of its clock.
     pub(crate) next_look: u64,
@@ -80,7 +80,7 @@ impl Owned {
         self.classes[class].find_room(sections, self.ledger.slot)
     }
 
-    /// The block of `class` that the process takes next; `None` when no slab is known to have one.
+    /// Returns the block of `class` that the process takes next; `None` when no slab is known to have one.
     pub(crate) fn choose(&mut self, sections: &Sections, class: usize) -> Option<FreeBlock> {
         let (class, slot) = (&mut self.classes[class], self.ledger.slot);
         class.next(&self.ledger).or_else(|| class.find_room(sections, slot).then(|| class.next(&self.ledger))?)
@@ -91,7 +91,7 @@ impl Owned {
         self.classes[class].count_taken(taken);
     }
 
-    /// Whether a slab of `class` is worth its memory. Called for each block for which no slab has room.
+    /// Returns whether a slab of `class` is worth its memory. Called for each block for which no slab has room.
     pub(crate) fn is_worth_a_slab(&mut self, class: usize) -> bool {
         self.classes[class].is_worth_a_slab()
     }

@@ -118,7 +118,7 @@ impl OwnedClass {
         }
     }
 
-    /// Whether a slab is worth its memory. Called for each block for which no slab has room.
+    /// Returns whether a slab is worth its memory. Called for each block for which no slab has room.
     pub(super) fn is_worth_a_slab(&mut self) -> bool {
         let is_worth_it = self.placed_first == 0;
         self.placed_first = self.placed_first.saturating_sub(1);
@@ -147,7 +147,7 @@ impl OwnedClass {
         Ok(())
     }
 
-    /// The first free block of the current word.
+    /// Returns the first free block of the current word.
     #[inline(always)]
     pub(super) fn next(&self, ledger: &Ledger) -> Option<FreeBlock> {
         if self.available == 0 {
@@ -225,7 +225,7 @@ impl OwnedClass {
         self.empty += u32::from(live == 0);
     }
 
-    /// Whether a slab is known to be empty.
+    /// Returns whether a slab is known to be empty.
     pub(crate) fn has_empty(&self, sections: &Sections) -> bool {
         let current = sections.slab(self.current.unit);
         self.empty > 0 || current.is_some_and(|slab| slab.count_taken(usize::from(self.class)) == 0)
@@ -317,7 +317,8 @@ impl OwnedClass {
     }
 }
 
-/// The bit of the block whose free is on record, if a word of a slab's bitmaps has it: recovery may free it once more.
+/// Returns the bit of the block whose free is on record, if a word of a slab's bitmaps has it: recovery may free it
+/// once more.
 fn being_freed(sections: &Sections, unit: usize, at: usize) -> u64 {
     let freed = sections.header().publication.freed();
     if freed == 0 {

@@ -1,4 +1,4 @@
-//! The blocks in slabs, for those who look at a heap.
+//! The blocks in slabs, for walks of a heap.
 
 use heapwright_placement::{Block, BlockState, Counters, Engine};
 
@@ -19,7 +19,7 @@ pub(crate) struct Small<'s> {
 }
 
 impl<'s> Small<'s> {
-    /// The block that begins at `place`, which lies in the heap; `None` if that lies in no slab.
+    /// Returns the block that begins at `place`, which lies in the heap; `None` if that lies in no slab.
     #[inline(always)]
     pub(crate) fn at(sections: &'s Sections, place: usize) -> Result<Option<Small<'s>>, NotLive> {
         let unit = place / SLAB;
@@ -35,7 +35,7 @@ impl<'s> Small<'s> {
         usize::from(self.tenure.class)
     }
 
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     pub(crate) fn size(&self) -> usize {
         self.slab.shape.size(self.class())
     }
@@ -44,7 +44,7 @@ impl<'s> Small<'s> {
         self.slab.is_live(self.index)
     }
 
-    /// The words of the bitmaps that have it, and its bit.
+    /// Returns the words of the bitmaps that have it, and its bit.
     #[inline(always)]
     pub(crate) fn words(&self) -> Option<(Words<'s>, u64)> {
         Some((self.slab.words(self.index / 64)?, 1 << (self.index % 64)))
@@ -60,7 +60,7 @@ impl<'s> Small<'s> {
     }
 }
 
-/// The slab that a block of the engine is, if it is one.
+/// Returns the slab that a block of the engine is, if it is one.
 pub(crate) fn slab_in(sections: &Sections, block: Block) -> Option<(Slab<'_>, Tenure)> {
     sections.layout.shape?;
     if block.state != BlockState::Used || !block.offset.is_multiple_of(SLAB) || block.size != SLAB {
@@ -70,12 +70,12 @@ pub(crate) fn slab_in(sections: &Sections, block: Block) -> Option<(Slab<'_>, Te
     slab.tenure().map(|tenure| (slab, tenure))
 }
 
-/// The number of the owner of the slab that a block of the engine is, if it is one.
+/// Returns the number of the owner of the slab that a block of the engine is, if it is one.
 pub(crate) fn slab_owner(sections: &Sections, block: Block) -> Option<u8> {
     slab_in(sections, block).map(|(_, tenure)| tenure.slot)
 }
 
-/// Whether `place`, where a used block begins, lies in a slab.
+/// Returns whether `place`, where a used block begins, lies in a slab.
 pub(crate) fn is_in_slab(sections: &Sections, place: usize) -> bool {
     sections.slab(place / SLAB).is_some_and(|slab| slab.tenure().is_some())
 }
@@ -86,7 +86,7 @@ pub(crate) fn give_back(sections: &Sections, slot: u8, place: usize) -> bool {
     Small::at(sections, place).is_ok_and(|small| small.is_some_and(|small| small.give(sections, slot).is_ok()))
 }
 
-/// Whether a slab begins at `place` in a heap of `size` bytes.
+/// Returns whether a slab begins at `place` in a heap of `size` bytes.
 pub(crate) fn is_slab(sections: &Sections, size: usize, place: usize) -> bool {
     place.is_multiple_of(SLAB)
         && place + SLAB <= size
@@ -122,7 +122,7 @@ pub(crate) fn each_part(sections: &Sections, block: Block, mut pass: impl FnMut(
     }
 }
 
-/// The length of the used block that begins at `place`, in a slab or not.
+/// Returns the length of the used block that begins at `place`, in a slab or not.
 pub(crate) fn size_of_block(sections: &Sections, engine: &Placer, place: usize) -> Option<usize> {
     let small = if place < engine.heap_size() { Small::at(sections, place).ok()? } else { None };
     match small {
@@ -131,7 +131,7 @@ pub(crate) fn size_of_block(sections: &Sections, engine: &Placer, place: usize) 
     }
 }
 
-/// The used block in which `place` lies, in a slab or not.
+/// Returns the used block in which `place` lies, in a slab or not.
 pub(crate) fn used_block(sections: &Sections, engine: &Placer, place: usize) -> Option<Block> {
     let block = engine.block_containing(place).filter(|block| block.state == BlockState::Used)?;
     let Some((slab, tenure)) = slab_in(sections, block) else { return Some(block) };

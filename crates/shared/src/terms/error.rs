@@ -354,12 +354,12 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Error {
-    /// What an engine found wrong, the engine's region starting at `base`.
+    /// Returns what an engine found wrong, the engine's region starting at `base`.
     pub(crate) fn violated(violation: Violation, base: usize) -> Error {
         Error::Corrupted { what: violation.invariant, offset: (base + violation.offset) as u64 }
     }
 
-    /// What the system said to something about the file at `place`, `bytes` of which were wanted.
+    /// Returns what the system said to something about the file at `place`, `bytes` of which were wanted.
     pub(crate) fn refused(place: &Place, bytes: usize, reason: FileError) -> Error {
         let place = place.clone();
         match reason {

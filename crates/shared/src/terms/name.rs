@@ -12,7 +12,7 @@ const SHM: &[u8] = b"/dev/shm/";
 const LONGEST_NAME: usize = 255;
 
 impl Place {
-    /// The place of this name or path.
+    /// Returns the place of this name or path.
     ///
     /// # Errors
     /// [`Error::BadName`] for a name that is empty, `.`, `..` or longer than 255 bytes, and for a NUL anywhere.

@@ -27,7 +27,7 @@ pub struct Offset<T = u8> {
 pub(crate) type Offsets<O> = HashSet<O, BuildHasherDefault<DefaultHasher>>;
 
 impl<T> Offset<T> {
-    /// The offset of this many bytes; `None` for 0. Whether anything lies there is for the heap to say.
+    /// Returns the offset of this many bytes; `None` for 0. Whether anything lies there is for the heap to say.
     #[must_use]
     pub const fn new(distance: u64) -> Option<Offset<T>> {
         match NonZeroU64::new(distance) {
@@ -36,14 +36,14 @@ impl<T> Offset<T> {
         }
     }
 
-    /// Bytes from the segment's first.
+    /// Returns the number of bytes from the segment's first one.
     #[inline(always)]
     #[must_use]
     pub const fn get(self) -> u64 {
         self.distance.get()
     }
 
-    /// The same place, seen as a `U`.
+    /// Returns the same place, seen as a `U`.
     #[must_use]
     pub const fn cast<U>(self) -> Offset<U> {
         Offset { distance: self.distance, _referent: PhantomData }
@@ -60,11 +60,10 @@ impl<T> Offset<T> {
 
 /// What may lie in a segment: it means the same wherever a process maps it, and in whichever process.
 ///
-/// # Safety
-/// Values contain no pointer, reference or handle (of a file, a thread, a lock of this process), directly or within,
-/// are not dropped with an effect that anybody needs, and every process that uses the segment gives the type the same
-/// layout. A value of which a process has written some words and then died is one of the type, too: an `enum` with
-/// fields is not relocatable, for its fields may be of another variant then.
+/// # Safety Values contain no pointer, reference or handle (of a file, a thread, a lock of this process), directly or
+/// within, are not dropped with an effect that any process needs, and every process that uses the segment gives the
+/// type the same layout. A value of which a process has written some words and then died is one of the type, too: an
+/// `enum` with fields is not relocatable, for its fields may be of another variant then.
 pub unsafe trait Relocatable: Copy {}
 
 macro_rules! relocatable {

@@ -23,7 +23,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The file behind it, for shared-memory objects too.
+    /// Returns the file behind it, for shared-memory objects too.
     #[must_use]
     pub fn path(&self) -> &Path {
         Path::new(OsStr::from_bytes(self.path.to_bytes()))
@@ -33,13 +33,14 @@ impl Place {
         &self.path
     }
 
-    /// The path from the root directory: that of the file also when the process works in another directory later.
+    /// Returns the path from the root directory: that of the file also when the process works in another directory
+    /// later.
     pub(crate) fn absolute(&self) -> CString {
         let absolute = std::path::absolute(self.path()).map(|path| CString::new(path.into_os_string().into_vec()));
         absolute.ok().and_then(Result::ok).unwrap_or_else(|| self.path.clone())
     }
 
-    /// The directory that the file is in.
+    /// Returns the directory that the file is in.
     pub(crate) fn directory(&self) -> CString {
         let path = self.path.to_bytes();
         let end = path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);

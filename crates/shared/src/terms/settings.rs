@@ -28,7 +28,7 @@ pub struct Settings {
     pub max_size: Option<usize>,
     /// The policy that places blocks.
     pub policy: PolicyKind,
-    /// Who may open the segment: permission bits as for `chmod`, whatever the umask.
+    /// Permissions to open the segment: bits as for `chmod`, whatever the umask.
     pub mode: u32,
     /// The smallest unit of placement and the least alignment, in bytes: a power of two from 16 to 4096.
     pub granule: u32,
@@ -104,7 +104,7 @@ impl Settings {
     }
 }
 
-/// Whose segments are opened.
+/// The users whose segments are opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Owner {
     /// Those of the effective user, and the superuser's.
@@ -112,7 +112,7 @@ pub enum Owner {
     Mine,
     /// Also those of this user.
     User(u32),
-    /// Anybody's: whoever may write to a segment can make its users read and write anything in it.
+    /// Those of any user: a process that may write to a segment can make its users read and write anything in it.
     Anybody,
 }
 
@@ -121,7 +121,7 @@ pub enum Owner {
 pub struct Access {
     /// How long an operation waits for the lock.
     pub patience: Duration,
-    /// Whose segments are opened.
+    /// The users whose segments are opened.
     pub owner: Owner,
 }
 

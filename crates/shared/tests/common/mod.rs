@@ -13,7 +13,7 @@ use heapwright_shared::{Access, Place, PolicyKind, Settings, SharedHeap};
 /// Where the lock lies in a segment.
 pub const LOCK: u64 = 128;
 
-/// A place that nobody else uses, unlinked when dropped.
+/// A place that nothing else uses, unlinked when dropped.
 pub struct Spot(Place);
 
 impl Spot {

@@ -59,7 +59,7 @@ pub struct Arguments {
     #[arg(value_name = "TRACE", required = true)]
     pub traces: Vec<PathBuf>,
 
-    /// Policies. All of them if none is given.
+    /// Policies, separated by commas; may be given several times. All of them if none is given.
     #[arg(long, short, value_name = "POLICIES", value_delimiter = ',',
           value_parser = PossibleValuesParser::new(PolicyKind::ALL.map(PolicyKind::name)))]
     pub policy: Vec<String>,
