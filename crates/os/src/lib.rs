@@ -22,120 +22,83 @@
 //! - [`at_fork`], [`Output`], [`Line`], [`variable`], [`secret_word`]: the process, for a library that replaces
 //!   `malloc`.
 //! - [`spread`]: no system call, but what the hash tables of the libraries have in common.
+//!
+//! The folders, from the bottom up: `call`, `code`, `time`, `own`, `memory`, `file`, `found`, `thread`, `peer`.
 #![no_std]
 
 #[cfg(any(test, feature = "refusals"))]
 extern crate std;
 
-mod announcement;
-#[doc(hidden)]
-pub mod arch;
-mod arena;
-mod background;
-mod barrier;
-mod clear;
-mod clock;
-mod deaths;
-mod descriptor;
-mod effect;
-mod errno;
-mod file_error;
-mod file_mapping;
-mod foreign;
-mod forks;
-mod groups;
-mod huge_pages;
-mod identity;
-mod interposed;
-mod limits;
-#[doc(hidden)]
-pub mod loading;
-mod lock;
-mod mappings;
-mod objects;
-mod output;
-mod own_file;
-mod own_position;
-mod page_size;
-mod pages;
-mod pidfd;
-mod platform;
-mod process;
-mod program;
-mod purge_batch;
-mod ranges;
-#[cfg(feature = "refusals")]
-pub mod refusals;
-mod refused;
-mod reservation;
-mod room;
-mod secret;
-mod segment;
-mod segment_file;
-mod shared_lock;
+mod call;
+mod code;
+mod file;
+mod found;
+mod memory;
+mod own;
+mod peer;
 mod spread;
-mod stack;
-mod streams;
-mod table_below;
-mod thread_number;
-mod thread_slot;
-mod threads;
-mod ticks;
-mod unnamed;
-mod usage;
-mod users;
-mod waiting;
-mod window;
+mod thread;
+mod time;
 
-pub use announcement::{Announcement, Announcements};
-pub use arch::{Place, prefetch, prefetch_to_write};
-pub use background::{sleep_for, start_background, thread_count};
-pub use barrier::{Guarded, forbid, guard, permit, unguard};
-pub use clear::clear;
-pub use clock::trust_the_clock_of_the_c_library;
-pub use deaths::Deaths;
-pub use errno::{errno_kept, set_errno};
-pub use file_error::FileError;
-pub use foreign::{ForeignError, read_foreign};
-pub use forks::{ForkHandlers, HeldAcrossForks, at_fork, fork_count, fork_counter, hold_across_forks};
-pub use groups::{GroupMemory, GroupsRoom, MemoryGroups};
-pub use huge_pages::{
+pub use call::errno::{errno_kept, set_errno};
+pub use call::page_size::{page_size, round_to_pages};
+#[cfg(feature = "refusals")]
+pub use call::refusals;
+pub use call::refused::Refused;
+pub use call::waiting::{sleep_for_a_millisecond, uncancelled, undisturbed};
+#[doc(hidden)]
+pub use code::arch;
+pub use code::arch::{Place, prefetch, prefetch_to_write};
+#[doc(hidden)]
+pub use code::loading;
+pub use code::loading::find_next_dlopen;
+pub use code::objects::{Object, are_in_one_object, each_code, next_symbol, object_at, operator_new, symbol};
+pub use file::file_error::FileError;
+pub use file::output::{Line, Output, Stream};
+pub use file::segment::Segment;
+pub use file::segment_file::{FileStatus, SegmentFile, unlink};
+pub use file::unnamed::create_empty;
+pub use file::window::Window;
+pub use found::foreign::{ForeignError, read_foreign};
+pub use found::groups::{GroupMemory, GroupsRoom, MemoryGroups};
+pub use found::mappings::{Mapping, each_mapping};
+pub use found::program::{FileName, LONGEST_NAME, executed_name, linked_program_name, program_name};
+pub use found::stack::{copy_stack, here, own_stack};
+pub use found::usage::{
+    Usage, are_huge_pages_off, own_usage, peak_of_program, resident_files, stat_field, thread_usage, usage_by, usage_of,
+};
+pub use found::users::{effective_user, is_one_user};
+pub use memory::barrier::{Guarded, forbid, guard, permit, unguard};
+pub use memory::clear::clear;
+pub use memory::huge_pages::{
     HUGE_PAGE, back_by_huge_page, forbid_huge_pages, huge_page_size, split_all_huge_pages, split_some_huge_pages,
 };
-pub use identity::{Identity, Life, Numbers, life, pid_namespace};
-pub use limits::MemoryLimit;
-pub use loading::find_next_dlopen;
-pub use lock::{ForkPass, Lock, Locked, sleep_while, wake_one};
-pub use mappings::{Mapping, each_mapping};
-pub use objects::{Object, are_in_one_object, each_code, next_symbol, object_at, operator_new, symbol};
-pub use output::{Line, Output, Stream};
-pub use page_size::{page_size, round_to_pages};
-pub use pages::{map, map_aligned, page_seems_written, populate, remap, resident, resident_unless_filtered, unmap};
-pub use platform::{Platform, platform};
-pub use process::{
+pub use memory::pages::{
+    map, map_aligned, page_seems_written, populate, remap, resident, resident_unless_filtered, unmap,
+};
+pub use memory::platform::{Platform, platform};
+pub use memory::purge_batch::PurgeBatch;
+pub use memory::ranges::{PageRange, purge};
+pub use memory::reservation::{Reservation, give_addresses_back, take_addresses_back};
+pub use memory::table_below::TableBelow;
+pub use own::limits::MemoryLimit;
+pub use own::process::{
     NoDirectory, abort, current_directory, exit_at_once, has_thread, has_variable_with, parent_process_id,
     peak_resident, process_id, thread_id, variable,
 };
-pub use program::{FileName, LONGEST_NAME, executed_name, linked_program_name, program_name};
-pub use purge_batch::PurgeBatch;
-pub use ranges::{PageRange, purge};
-pub use refused::Refused;
-pub use reservation::{Reservation, give_addresses_back, take_addresses_back};
-pub use secret::secret_word;
-pub use segment::Segment;
-pub use segment_file::{FileStatus, SegmentFile, unlink};
-pub use shared_lock::{SharedLock, Taken, TimedOut};
+pub use own::secret::secret_word;
+pub use peer::announcement::{Announcement, Announcements};
+pub use peer::deaths::Deaths;
+pub use peer::identity::{Identity, Life, Numbers, life, pid_namespace};
+pub use peer::shared_lock::{SharedLock, Taken, TimedOut};
 pub use spread::{GOLDEN_RATIO, spread};
-pub use stack::{copy_stack, here, own_stack};
-pub use table_below::TableBelow;
-pub use thread_number::{second_thread_word, set_second_thread_word, set_thread_word, thread_number, thread_word};
-pub use thread_slot::ThreadEnd;
-pub use threads::{SingleThreaded, is_single_threaded};
-pub use ticks::{coarse_nanoseconds, now_nanoseconds, ticks, ticks_after_work};
-pub use unnamed::create_empty;
-pub use usage::{
-    Usage, are_huge_pages_off, own_usage, peak_of_program, resident_files, stat_field, thread_usage, usage_by, usage_of,
+pub use thread::background::{sleep_for, start_background, thread_count};
+pub use thread::forks::{ForkHandlers, HeldAcrossForks, at_fork, fork_count, fork_counter, hold_across_forks};
+pub use thread::lock::{ForkPass, Lock, Locked, sleep_while, wake_one};
+pub use thread::thread_number::{
+    second_thread_word, set_second_thread_word, set_thread_word, thread_number, thread_word,
 };
-pub use users::{effective_user, is_one_user};
-pub use waiting::{sleep_for_a_millisecond, uncancelled, undisturbed};
-pub use window::Window;
+pub use thread::thread_slot::ThreadEnd;
+pub use thread::threads::{SingleThreaded, is_single_threaded};
+pub use time::clock::trust_the_clock_of_the_c_library;
+pub use time::ticks::{coarse_nanoseconds, now_nanoseconds, ticks, ticks_after_work};
