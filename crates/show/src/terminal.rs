@@ -112,7 +112,7 @@ mod tests {
     fn examples_fit_beside_or_below_their_commands() {
         let text =
             "Examples:\n  run -- a  one two three four five six\n  run --policy worst -- b\n            seven eight";
-        let beside = "Examples:\n  run -- a  one two three four\n            five six\n  run --policy worst -- b\n            \
+        let beside = "Examples:\n  run -- a  one two three four five\n            six\n  run --policy worst -- b\n            \
                       seven eight";
         assert_eq!(examples(text, 36), beside);
         let below = "Examples:\n  run -- a\n      one two\n      three four\n      five six\n  run --policy\n      worst -- b\n      \

@@ -60,10 +60,11 @@ impl<T> Offset<T> {
 
 /// What may lie in a segment: it means the same wherever a process maps it, and in whichever process.
 ///
-/// # Safety Values contain no pointer, reference or handle (of a file, a thread, a lock of this process), directly or
-/// within, are not dropped with an effect that any process needs, and every process that uses the segment gives the
-/// type the same layout. A value of which a process has written some words and then died is one of the type, too: an
-/// `enum` with fields is not relocatable, for its fields may be of another variant then.
+/// # Safety
+/// Values contain no pointer, reference or handle (of a file, a thread, a lock of this process), directly or within,
+/// are not dropped with an effect that any process needs, and every process that uses the segment gives the type the
+/// same layout. A value of which a process has written some words and then died is one of the type, too: an `enum` with
+/// fields is not relocatable, for its fields may be of another variant then.
 pub unsafe trait Relocatable: Copy {}
 
 macro_rules! relocatable {
