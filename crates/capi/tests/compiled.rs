@@ -98,9 +98,10 @@ fn the_examples_of_the_page_compile_as_it_says_and_print_what_it_says() {
     };
     // The page's own line, with what it builds taken from where this test's build put it.
     let line = blocks("```sh\n")[0].lines().find(|line| line.starts_with("cc ")).expect("a line that compiles");
+    let quoted = |path: PathBuf| format!("'{}'", path.display());
     let line = line
-        .replace("crates/capi/include", &root.join("crates/capi/include").display().to_string())
-        .replace("target/release", &built().display().to_string());
+        .replace("crates/capi/include", &quoted(root.join("crates/capi/include")))
+        .replace("target/release", &quoted(built()));
     let (programs, outputs) = (blocks("```c\n"), blocks("```text\n"));
     assert_eq!((programs.len(), outputs.len()), (3, 3));
     for (number, (program, printed)) in programs.into_iter().zip(outputs).enumerate() {

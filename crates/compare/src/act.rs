@@ -84,7 +84,8 @@ mod tests {
         assert_eq!(row("cached", Kind::Allocator).unwrap(), "heapwright run -- PROGRAM");
         let beside = Row { library: Some("./mine.so".to_owned()), ..Row::new("mine", Kind::Allocator) };
         let found = under(&beside, &comparison).unwrap();
-        assert!(found.starts_with("LD_PRELOAD=/") && found.ends_with("/mine.so PROGRAM"), "{found}");
+        let absolute = std::path::absolute("./mine.so").unwrap();
+        assert_eq!(found, format!("LD_PRELOAD={} PROGRAM", quoted(absolute.to_str().unwrap())));
         assert_eq!(row("system", Kind::System), None);
         assert_eq!(confirm(&comparison), None);
         comparison.trace.program = Some("jq".to_owned());

@@ -91,7 +91,7 @@ fn simulations_run_under_limits_on_address_space_with_the_same_figures() {
     };
     let run = |limit: &str, words: &str| run_under(&format!("-v {limit}"), words);
     let figures = |limit: &str, command: &str| {
-        let output = run(limit, &format!("{command} {trace} --json"));
+        let output = run(limit, &format!("{command} '{trace}' --json"));
         assert!(output.status.success(), "{command}, {limit} KiB: {}", String::from_utf8_lossy(&output.stderr));
         let mut rows = rows(&output.stdout);
         rows.iter_mut().filter_map(Value::as_object_mut).for_each(|row| drop(row.remove("seconds")));
