@@ -60,8 +60,8 @@ impl<K: Key, V: Relocatable> Map<K, V> {
     ///
     /// # Safety
     /// The map is empty or was filled in this heap, and no copy of it was freed or changed since. Its block was not
-    /// freed, resized or written to by other means, such as [`SharedHeap::deallocate`]. While the result lives, no other
-    /// thread, of any process, uses the map, and none but the result does these things.
+    /// freed, resized or written to by other means, such as [`SharedHeap::deallocate`]. While the result lives, no
+    /// other thread, of any process, uses the map, and none but the result does these things.
     pub unsafe fn attach<'a>(&'a mut self, heap: &'a SharedHeap) -> AttachedMap<'a, K, V> {
         AttachedMap { map: self, heap }
     }

@@ -59,8 +59,8 @@ impl<T: Relocatable> Vector<T> {
     ///
     /// # Safety
     /// The vector is empty or was filled in this heap, and no copy of it was freed or grown since. Its block was not
-    /// freed, resized or written to by other means, such as [`SharedHeap::deallocate`]. While the result lives, no other
-    /// thread, of any process, uses the vector, and none but the result does these things.
+    /// freed, resized or written to by other means, such as [`SharedHeap::deallocate`]. While the result lives, no
+    /// other thread, of any process, uses the vector, and none but the result does these things.
     pub unsafe fn attach<'a>(&'a mut self, heap: &'a SharedHeap) -> AttachedVector<'a, T> {
         AttachedVector { vector: self, heap }
     }

@@ -43,7 +43,8 @@ impl Synthetic {
         }
     }
 
-    /// Returns these with a recording, which says what the program used. In replays, the system's malloc takes a second.
+    /// Returns these with a recording, which says what the program used. In replays, the system's malloc takes a
+    /// second.
     pub fn recorded(self, recorded: Recorded) -> Synthetic {
         Synthetic { recorded, ..self }
     }

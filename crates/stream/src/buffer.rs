@@ -271,7 +271,8 @@ impl Buffer {
         }
         // SAFETY: there is room for STACK bytes, and only this writer accesses slots that are not counted yet.
         let copy = unsafe { core::slice::from_raw_parts_mut(self.slot(count + STACK_HEAD).cast::<u8>(), STACK) };
-        // SAFETY: the place is this thread's, and the range that of its own stack, as this function's caller found them.
+        // SAFETY: the place is this thread's, and the range that of its own stack, as this function's caller found
+        // them.
         let copied = unsafe { copy_stack(place.stack as usize, own, copy) };
         let entry = Entry::Stack { length: copied as u32, instruction: place.instruction };
         self.put(count, entry.to_words());

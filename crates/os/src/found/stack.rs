@@ -15,9 +15,9 @@ pub fn here() -> Option<Place> {
     registers()
 }
 
-/// Copies the stack from the address `from` on into `copy`, up to the end of `own`; returns the number of bytes. A stack
-/// outside `own` (of a signal handler, of a coroutine) is copied by a system call, up to the first page that is not
-/// mapped.
+/// Copies the stack from the address `from` on into `copy`, up to the end of `own`; returns the number of bytes. A
+/// stack outside `own` (of a signal handler, of a coroutine) is copied by a system call, up to the first page that is
+/// not mapped.
 ///
 /// # Safety
 /// [`own_stack`] has returned `own` to this thread, or it is empty; `from` is an address in use on this thread's stack,

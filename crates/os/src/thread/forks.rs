@@ -51,8 +51,8 @@ pub struct ForkHandlers {
 ///
 /// To be called once for each part, and where `malloc` can be called: registering may allocate.
 ///
-/// From the handlers' `hold` to their `let_go`, code of the thread that forks that takes one of their locks has one guard
-/// of it at a time. That is so for the locks of an allocator, which no other code knows.
+/// From the handlers' `hold` to their `let_go`, code of the thread that forks that takes one of their locks has one
+/// guard of it at a time. That is so for the locks of an allocator, which no other code knows.
 ///
 /// # Errors
 /// [`Refused`] when there is no memory for one more entry.

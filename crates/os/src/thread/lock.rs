@@ -59,8 +59,8 @@ const SLEEP: i64 = 20_000_000;
 const LONGEST_SLEEP: i64 = 32 * SLEEP;
 
 /// What a pass over the locks of a process, before a fork, does with each of them. [`at_fork`](crate::at_fork) makes
-/// passes that take locks; nothing else does without a promise, since a lock that is held for a fork can be taken again by
-/// its thread.
+/// passes that take locks; nothing else does without a promise, since a lock that is held for a fork can be taken again
+/// by its thread.
 #[derive(Clone, Copy)]
 pub enum ForkPass<'p> {
     /// Nothing; notes whether the calling thread holds it, as it does when a signal handler that forks has interrupted
@@ -115,8 +115,8 @@ pub struct Lock<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the lock gives access to the value to one thread at a time, and to that by one guard: a lock that is held for a
-// fork can be taken again by its thread, which has one guard at a time, as those promise that make a `ForkPass`.
+// SAFETY: the lock gives access to the value to one thread at a time, and to that by one guard: a lock that is held for
+// a fork can be taken again by its thread, which has one guard at a time, as those promise that make a `ForkPass`.
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {

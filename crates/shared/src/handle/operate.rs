@@ -88,8 +88,9 @@ impl SharedHeap {
 
     /// Frees the block at `offset` and merges it with its free neighbours.
     ///
-    /// The block's offset must not be used any more; in particular, no root should point at it. This is safe, as offsets
-    /// are: to access a block, by its address or by a collection that has it, takes a promise that it is not freed.
+    /// The block's offset must not be used any more; in particular, no root should point at it. This is safe, as
+    /// offsets are: to access a block, by its address or by a collection that has it, takes a promise that it is not
+    /// freed.
     ///
     /// # Errors
     /// [`Error::NotABlock`], [`Error::AlreadyFree`], [`Error::TimedOut`], [`Error::Corrupted`].
