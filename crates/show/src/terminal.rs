@@ -112,11 +112,11 @@ mod tests {
     fn examples_fit_beside_or_below_their_commands() {
         let text =
             "Examples:\n  run -- a  one two three four five six\n  run --policy worst -- b\n            seven eight";
-        let beside = "Examples:\n  run -- a  one two three four five\n            six\n  run --policy worst -- b\n            \
-                      seven eight";
+        let beside = "Examples:\n  run -- a  one two three four five\n            six\n  run --policy worst -- b\n\
+                      \x20           seven eight";
         assert_eq!(examples(text, 36), beside);
-        let below = "Examples:\n  run -- a\n      one two\n      three four\n      five six\n  run --policy\n      worst -- b\n      \
-                     seven\n      eight";
+        let below = "Examples:\n  run -- a\n      one two\n      three four\n      five six\n  run --policy\n\
+                     \x20     worst -- b\n      seven\n      eight";
         assert_eq!(examples(text, 16), below);
         assert_eq!(examples(text, 80), text);
     }
