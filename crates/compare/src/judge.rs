@@ -153,14 +153,18 @@ impl Judgement {
     pub fn outcome(&self, comparison: &Comparison, baseline: Option<&Comparison>) -> Outcome {
         let outcome = self.outcome_so_far(comparison, baseline);
         let trace = &comparison.trace;
-        let why = match &trace.failure {
-            _ if matches!(outcome, Outcome::Fails(_)) => return outcome,
-            _ if trace.is_in_part() => format!("{} is incomplete", trace.file),
-            Some(failure) => format!(
+        if matches!(outcome, Outcome::Fails(_)) {
+            return outcome;
+        }
+        let why = if trace.is_in_part() {
+            format!("{} is incomplete", trace.file)
+        } else if let Some(failure) = &trace.failure {
+            format!(
                 "the program failed ({failure}); if it did all of its work, record it by `heapwright record`, and \
                  compare the trace"
-            ),
-            None => return outcome,
+            )
+        } else {
+            return outcome;
         };
         Outcome::Fails(format!("{}: cannot be judged: {why}", self.condition.text))
     }

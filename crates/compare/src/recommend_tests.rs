@@ -145,6 +145,13 @@ fn rules() -> Vec<Rule> {
             &["to be worse in one of them", "a verdict about the allocator's calls and the heap alone"],
         ),
         (
+            "a gain that is not decided is named beside what is worse",
+            beside([row("large", 0.93, 1.5)]).noise(0.18).build(),
+            Keep,
+            Some("system"),
+            &["rounds do not decide whether at that price large (time 0.", "compare --rounds 48"],
+        ),
+        (
             "no significance is no equivalence",
             beside([row("same", 0.97, 1.0)]).noise(0.09).build(),
             Unknown,

@@ -4,7 +4,9 @@
 //! of another machine.
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
@@ -57,6 +59,23 @@ pub fn place_program(place: &Path, contents: &[u8]) {
     assert!(writer.wait().expect("a child").success(), "{} cannot be written", place.display());
 }
 
+/// Returns a path by which a library can be preloaded: the dynamic linker splits `LD_PRELOAD` at spaces and colons, which
+/// a path of a checkout may contain. There is one link for each such library.
+fn preloadable(library: PathBuf) -> PathBuf {
+    if !library.to_string_lossy().contains([' ', ':']) {
+        return library;
+    }
+    let mut hasher = DefaultHasher::new();
+    library.hash(&mut hasher);
+    let folder = env::temp_dir().join(format!("heapwright-tested-{:016x}", hasher.finish()));
+    fs::create_dir_all(&folder).expect("temporary files can be made");
+    let link = folder.join(library.file_name().expect("a library has a name"));
+    // Another test may have made it.
+    let _ = symlink(&library, &link);
+    assert_eq!(fs::read_link(&link).ok(), Some(library), "{} leads elsewhere: remove it", link.display());
+    link
+}
+
 /// A shared library whose symbols are checked.
 #[derive(Clone, Debug)]
 pub struct Library {
@@ -79,7 +98,7 @@ impl Library {
             .status()
             .expect("cargo runs");
         assert!(built.success(), "{package} does not build");
-        Library { path: target.join("preload").join(file) }
+        Library { path: preloadable(target.join("preload").join(file)) }
     }
 
     /// The library at `path`.
