@@ -246,7 +246,8 @@ fn open_gains(comparison: &Comparison, rivals: &[Rival]) -> Option<String> {
     let listed = open.iter().take(LISTED).map(String::as_str).collect::<Vec<_>>().join(", ");
     (!open.is_empty()).then(|| {
         format!(
-            "{rounds} rounds do not decide whether at that price {listed}{more} would be better in the other: `{again}`."
+            "{rounds} rounds do not decide whether at that price {listed}{more} would be better in the other: \
+             `{again}`."
         )
     })
 }

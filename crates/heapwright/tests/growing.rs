@@ -1,12 +1,12 @@
 //! The growing heap under every policy: contents, memory given back, and a system that refuses.
 #![cfg(feature = "os")]
 
-use std::alloc::Layout;
+use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::NonNull;
 
 use heapwright::{
-    Chosen, CreateError, Engine, GrowingHeap, Growth, OutOfMemory, PolicyKind, Requests, Rules, RulesError, Settings,
-    Zero,
+    Chosen, CreateError, Engine, FirstFit, GlobalHeap, GrowingHeap, Growth, OutOfMemory, PolicyKind, Requests, Rules,
+    RulesError, Settings, Zero,
 };
 use heapwright_os::refusals;
 use heapwright_placement::AnyEngine;
@@ -398,4 +398,20 @@ fn less_address_space_makes_a_smaller_heap() {
     let calls = made.iter().position(|&made| made).unwrap();
     assert!(calls >= 3 && made[calls..].iter().all(|&made| made), "{made:?}");
     assert_eq!(GrowingHeap::with_policy(PolicyKind::Best).unwrap().capacity(), 1 << 40);
+}
+
+#[test]
+fn a_global_heap_gives_back_what_it_keeps() {
+    static HEAP: GlobalHeap<FirstFit> = GlobalHeap::new();
+    assert_eq!((HEAP.trim(), HEAP.set_keep(0)), (0, false), "there is no heap yet");
+    let long = Layout::from_size_align(1 << 20, 16).unwrap();
+    // SAFETY: the block is as long, and is freed once.
+    unsafe {
+        let block = HEAP.alloc(long);
+        block.write_bytes(1, long.size());
+        HEAP.dealloc(block, long);
+    }
+    assert!(HEAP.trim() >= 1 << 19, "less is retained than the block");
+    assert!(HEAP.set_keep(0));
+    assert_eq!(HEAP.trim(), 0, "twice");
 }

@@ -365,6 +365,46 @@ fn a_program_that_cannot_be_confirmed_is_a_failure() {
     assert!(!out.contains("no other allocator could be measured"), "the replays are judged: {out}");
 }
 
+/// Recorded, the program reads what it is given; the runs that confirm have no input.
+#[test]
+fn runs_without_the_input_that_was_recorded_confirm_nothing() {
+    let folder = TempDir::new().unwrap();
+    let input = folder.path().join("numbers");
+    fs::write(&input, (0..600_000).map(|number| format!("{number}\n")).collect::<String>()).unwrap();
+    let mut command = compare(&["--confirm", "-p", "first", "--rounds", "1", "--no-latencies", "--", "perl", "-e"]);
+    command.arg("my @lines = <STDIN>; print scalar @lines").stdin(fs::File::open(&input).unwrap());
+    let (_, err) = output(command.env("HEAPWRIGHT_PEERS", folder.path()), 1);
+    assert!(err.contains("could not be confirmed: it does not do the same work again"), "{err}");
+}
+
+#[test]
+fn no_condition_passes_for_a_program_that_failed() {
+    let folder = TempDir::new().unwrap();
+    let judged = |program: &str, code: i32| {
+        let mut command = compare(&["-p", "first", "--rounds", "1", "--no-latencies", "--fail-if", "heap > 1TiB"]);
+        command.args(["--json", "c.json", "--", "sh", "-c", program]).current_dir(&folder);
+        let (_, err) = output(command.env("HEAPWRIGHT_PEERS", folder.path()), code);
+        (err, json(&folder.path().join("c.json"))["trace"]["failure"].clone())
+    };
+    let (err, failure) = judged("ls / >/dev/null; exit 4", 1);
+    assert!(err.contains("heap > 1TiB: cannot be judged: the program failed (exit status: 4)"), "{err}");
+    assert_eq!(failure, "exit status: 4");
+    assert!(judged("ls / >/dev/null", 0).1.is_null());
+}
+
+#[test]
+fn a_baseline_of_another_trace_is_said_where_conditions_are_judged() {
+    let folder = TempDir::new().unwrap();
+    let [base, other] = ["base.json", "other.hwt"].map(|name| folder.path().join(name));
+    output(compare(&["-p", "first", "--policies-only", "--json"]).arg(&base).arg(trace(&folder)), 0);
+    let mut record = heapwright();
+    record.args(["record", "-o"]).arg(&other).args(["--", "ls", "/"]);
+    output(&mut record, 0);
+    let mut command = compare(&["-p", "first", "--policies-only", "--fail-if", "heap > 99x", "--baseline"]);
+    let (_, err) = output(command.arg(&base).arg(&other), 0);
+    assert!(err.contains("warning: The baseline is of another trace"), "{err}");
+}
+
 /// The commands at the end of a verdict are those that were typed, and not an ellipsis.
 #[test]
 fn commands_can_be_pasted() {

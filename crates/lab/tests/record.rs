@@ -521,6 +521,7 @@ fn a_program_without_calls_is_reported() {
         let output = record.output().unwrap();
         assert_eq!(output.status.code(), Some(125), "{options:?}");
         assert!(stderr(&output).contains(why), "{options:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("(it ended with exit status: 3)"), "{options:?}: {}", stderr(&output));
         assert!(!trace.exists() && others(&folder).is_empty(), "{options:?}");
     }
     // A process that then runs it leaves the trace of what it ran before.

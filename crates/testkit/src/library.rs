@@ -59,8 +59,8 @@ pub fn place_program(place: &Path, contents: &[u8]) {
     assert!(writer.wait().expect("a child").success(), "{} cannot be written", place.display());
 }
 
-/// Returns a path by which a library can be preloaded: the dynamic linker splits `LD_PRELOAD` at spaces and colons, which
-/// a path of a checkout may contain. There is one link for each such library.
+/// Returns a path by which a library can be preloaded: the dynamic linker splits `LD_PRELOAD` at spaces and colons,
+/// which a path of a checkout may contain. There is one link for each such library.
 fn preloadable(library: PathBuf) -> PathBuf {
     if !library.to_string_lossy().contains([' ', ':']) {
         return library;

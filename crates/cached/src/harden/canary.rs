@@ -38,7 +38,7 @@ fn canary(address: usize) -> u64 {
 /// Puts the bytes behind the first `size` of a block.
 ///
 /// # Safety
-/// The block has so many bytes, and [`LENGTH`] more that nothing else uses.
+/// The block is `size` bytes long, and nothing else uses the [`LENGTH`] bytes behind it.
 #[inline]
 pub(super) unsafe fn put(block: NonNull<u8>, size: usize) {
     // SAFETY: the caller's promise.

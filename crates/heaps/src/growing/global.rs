@@ -66,6 +66,15 @@ impl<P: Policy<Choice = ()>> Default for GlobalHeap<P> {
 
 impl<P: Policy> GlobalHeap<P> {
     /// Runs `inspect` on the heap, which must not allocate; returns `None` when nothing has been allocated yet.
+    ///
+    /// The heap cannot be replaced, for its blocks would go with it:
+    ///
+    /// ```compile_fail,E0594
+    /// use heapwright::{BestFit, GlobalHeap, GrowingHeap};
+    /// static HEAP: GlobalHeap<BestFit> = GlobalHeap::new();
+    /// let other = GrowingHeap::new().unwrap();
+    /// HEAP.with(|heap| *heap = other);
+    /// ```
     pub fn with<R>(&self, inspect: impl FnOnce(&GrowingHeap<P>) -> R) -> Option<R> {
         self.with_made(|heap| inspect(heap))
     }

@@ -137,7 +137,7 @@ impl Layout {
         rules(&self.plan, self.data)
     }
 
-    /// Returns how many cells the engine's metadata has while its capacity is so many bytes.
+    /// Returns the number of cells of the engine's metadata while its capacity is `capacity` bytes.
     pub(crate) fn cells(&self, capacity: usize) -> Result<usize, Error> {
         cells(&self.plan, capacity, self.data)
     }

@@ -12,7 +12,7 @@ use super::atomics::AtomicU64;
 use super::record::Record;
 use crate::terms::offset::Offset;
 
-/// The end of the change on record while the engine's blocks stay as they are. No region is so long.
+/// The end of the change on record while the engine's blocks stay as they are. No region is that long.
 const NO_CHANGE: usize = usize::MAX;
 
 /// The record as it lies in the header.

@@ -47,7 +47,7 @@ pub(crate) fn pack(name: &str) -> Option<Name> {
     Some(packed)
 }
 
-/// Returns where the search for a root of this name begins in a table of so many slots.
+/// Returns the slot at which the search for a root of this name begins, in a table of `slots`.
 fn home(name: &Name, slots: usize) -> usize {
     let hash = name.iter().fold(0_u64, |hash, word| spread(hash ^ word).rotate_left(29));
     let mixed = spread(hash ^ (hash >> 32));

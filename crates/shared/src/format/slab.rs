@@ -52,8 +52,8 @@ impl Tenure {
         MARK << 56 | u64::from(slot) << 32
     }
 
-    /// Returns what `word` says in a heap of so many classes; `None` where no slab is, and for what no process has
-    /// stored.
+    /// Returns what `word` says in a heap with this number of classes; `None` where no slab is, and for a word
+    /// that no process has stored.
     #[inline(always)]
     pub(crate) fn of(word: u64, classes: usize) -> Option<Tenure> {
         let tenure = Tenure {
@@ -100,8 +100,8 @@ impl Shape {
         self.classes
     }
 
-    /// The class of the shortest blocks of at least so many bytes (0 is taken as 1) at multiples of `align`, if there
-    /// is one.
+    /// Returns the class of the shortest blocks of at least `bytes` bytes (0 is taken as 1) at multiples of `align`, if
+    /// there is one.
     #[inline(always)]
     pub(crate) fn class_for(&self, bytes: usize, align: usize) -> Option<usize> {
         // A block lies at a multiple of its length in its slab.

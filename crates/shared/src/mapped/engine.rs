@@ -25,7 +25,7 @@ pub(crate) fn create(sections: &Sections, seed: u64) -> Result<Placer, Error> {
 pub(crate) fn attach(sections: &Sections) -> Result<Placer, Error> {
     let capacity = capacity(sections)?;
     let cells = sections.layout.cells(capacity)?;
-    // SAFETY: so many cells are backed, and engines of this version wrote them: processes that may write to the segment
+    // SAFETY: these cells are backed, and engines of this version wrote them: processes that may write to the segment
     // are trusted like threads.
     let engine = unsafe { AnyEngine::attach(sections.metadata(), cells) };
     engine.map_err(|_| corrupted(sections)).and_then(|engine| fitting(sections, engine, capacity))
@@ -37,7 +37,7 @@ pub(crate) fn recover(sections: &Sections, change: Option<Change>) -> Result<Pla
     let capacity = capacity(sections)?;
     let cells = sections.layout.cells(capacity)?;
     let (policy, rules) = (sections.layout.plan.policy, sections.layout.rules());
-    // SAFETY: so many cells are backed, and under the lock no other thread uses them.
+    // SAFETY: these cells are backed, and under the lock no other thread uses them.
     let engine = unsafe { AnyEngine::recover(policy, sections.metadata(), cells, capacity, &rules, change) };
     let engine = engine.map_err(|refused| match refused {
         RecoverError::Broken(violation) => Error::violated(violation, sections.layout.data),
@@ -59,7 +59,7 @@ pub(crate) fn capacity(sections: &Sections) -> Result<usize, Error> {
 /// Returns whether a file for which the system holds `allocated` bytes can be a heap of the capacity that it claims, or
 /// a sparse copy of one: putting a heap in order takes memory and time in proportion to its capacity.
 pub(crate) fn believe_claim(sections: &Sections, allocated: u64) -> Result<(), Error> {
-    /// Metadata for so many bytes is put in order for any file.
+    /// Metadata of up to this length, in bytes, is put in order for any file.
     const ANY: u64 = 16 << 20;
     /// A copy leaves out zeros, which most of a heap's metadata may be.
     const PER_BYTE: u64 = 64;

@@ -66,7 +66,8 @@ impl Sections {
     }
 
     pub(crate) fn slots(&self) -> &[ProcessSlot] {
-        // SAFETY: the section is so long, aligned to 8, backed from the start, and consists of atomic integers.
+        // SAFETY: the section has a slot for each process, aligned to 8, backed from the start, and consists of atomic
+        // integers.
         unsafe { slice::from_raw_parts(self.at(self.layout.slots).as_ptr(), self.layout.plan.processes) }
     }
 

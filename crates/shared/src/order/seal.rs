@@ -100,7 +100,7 @@ fn checksum(
 
 /// Hashes `zeros` zeros. Time: proportional to the logarithm of their number, if they are many.
 fn pass_over(hasher: &mut Hasher, zeros: usize) {
-    /// Combining hashes takes longer than hashing so many zeros.
+    /// Combining hashes takes longer than hashing this number of zeros.
     const MANY: usize = 1 << 20;
     static ZEROS: [u8; STEP] = [0; STEP];
     if zeros < MANY {

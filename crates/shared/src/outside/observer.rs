@@ -190,7 +190,7 @@ impl Observer {
 fn describe(sections: &Sections) -> Result<Picture, Error> {
     let plan = &sections.layout.plan;
     let cells = sections.layout.cells(engine::capacity(sections)?)?;
-    // SAFETY: so many cells lie in the copy, which only this function uses.
+    // SAFETY: the copy has these cells, which only this function uses.
     let cells = unsafe { slice::from_raw_parts(sections.metadata().as_ptr(), cells) };
     let corrupted = |what| Error::Corrupted { what, offset: sections.layout.metadata as u64 };
     let glance = Glance::of(cells).map_err(|_| corrupted("the engine's metadata is not that of this heap"))?;

@@ -47,7 +47,7 @@ impl Ledger {
     /// Returns the metadata of the slab at `unit`; `None` where the heap is not known to have any.
     #[inline(always)]
     pub(super) fn slab(&self, unit: usize) -> Option<Slab<'_>> {
-        // SAFETY: so much metadata is backed, and mapped for as long as this is used.
+        // SAFETY: the metadata of a slab of the heap is backed, and mapped for as long as this is used.
         (unit < self.units).then(|| unsafe { Slab::at(self.slabs.byte_add(unit * self.shape.stride()), &self.shape) })
     }
 
