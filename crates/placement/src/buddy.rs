@@ -200,14 +200,14 @@ impl Heap<'_, FreeSets<'_>> {
     #[inline]
     fn find(&self, order: u32) -> Option<(usize, u32)> {
         let found = self.index.smallest_order_from(order)?;
-        Some((self.index.lowest(found)? << found, found))
+        Some((self.index.lowest(found)?, found))
     }
 
     /// Takes the free block of order `found` at `start`, halving it until its low half is of `order`.
     #[inline]
     fn take(&mut self, start: usize, found: u32, order: u32) {
         self.index.remove(found, start);
-        self.map.mark_block(start);
+        self.map.mark_taken(start);
         self.cut(start, found, order);
         if let Some(counters) = &mut self.counters {
             counters.holes -= 1;
@@ -238,7 +238,7 @@ impl Heap<'_, FreeSets<'_>> {
         if to > from {
             self.map.unmark_buddies(start, from, to);
         }
-        self.map.mark_hole(whole);
+        self.map.mark_released(whole);
         self.index.insert(to, whole);
         if let Some(counters) = &mut self.counters {
             let merges = u64::from(to - from);

@@ -129,6 +129,14 @@ impl<'m> BlockMap<'m> {
         self.cells.set(2 * word + 1, holes & !bit);
     }
 
+    /// Makes the used block that starts at `granule` a hole. The start remains, so the summary need not change.
+    #[inline(always)]
+    pub(crate) fn mark_released(&mut self, granule: usize) {
+        let (word, bit) = (granule / 64, 1u64 << (granule % 64));
+        let holes = self.cells.get(2 * word + 1);
+        self.cells.set(2 * word + 1, holes | bit);
+    }
+
     /// Marks the end of a block that was cut from a hole, at `granule`: a hole starts there if `rest` granules are
     /// left, otherwise a used block does already. Without a branch: what is left of holes has no pattern.
     #[inline(always)]

@@ -5,7 +5,7 @@ use crate::error::RulesError;
 use crate::rules::{Growth, MAX_HEADER, MAX_MIN_REMAINDER, MIN_GRANULES, PolicyKind, Rules, Statistics};
 
 /// "H" and the version of the metadata's layout.
-const MAGIC: u16 = 0x4802;
+const MAGIC: u16 = 0x4803;
 
 /// The scalar state of an engine. Positions and lengths are in granules.
 ///

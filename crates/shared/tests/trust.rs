@@ -205,9 +205,9 @@ fn truncated_extended_and_of_another_version() {
     SharedHeap::unlink(&spot).unwrap();
     spot.create(&of(PolicyKind::Best, 1 << 16));
     let file = fs::File::options().write(true).open(spot.path()).unwrap();
-    for found in [7_u32, 9] {
+    for found in [8_u32, 10] {
         file.write_all_at(&found.to_ne_bytes(), 8).unwrap();
-        assert_eq!(refusal(&spot), Some(Error::OtherVersion { place: (*spot).clone(), found, known: 8 }));
+        assert_eq!(refusal(&spot), Some(Error::OtherVersion { place: (*spot).clone(), found, known: 9 }));
     }
 }
 

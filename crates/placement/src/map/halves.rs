@@ -9,15 +9,28 @@ use crate::bits::below;
 /// The order of a block that is a word long, in granules.
 const WORD: u32 = 6;
 
+/// The bits at powers of two.
+const POWERS: u64 = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8 | 1 << 16 | 1 << 32;
+
+/// Returns the bits at the powers of two `1 << to .. 1 << from`, as far as they are in a word.
+#[inline(always)]
+fn powers(to: u32, from: u32) -> u64 {
+    let end = if from < WORD { 1u64 << (1 << from) } else { 0 };
+    POWERS & end.wrapping_sub(1u64 << (1 << to))
+}
+
+/// Returns the bits behind the first of the run of `1 << order` bits that `bit` is in, all within one word.
+#[inline(always)]
+fn behind_first(bit: usize, order: u32) -> u64 {
+    if order >= WORD { !1 } else { (below(1 << order) & !1) << (bit >> order << order) }
+}
+
 impl BlockMap<'_> {
     /// Halves the used block at `start` from order `from` down to order `to`: holes start at the high halves.
     #[inline(always)]
     pub(crate) fn mark_high_halves(&mut self, start: usize, from: u32, to: u32) {
         if to < WORD {
-            let (word, mut near) = (start / 64, 0);
-            for order in to..from.min(WORD) {
-                near |= 1 << (1 << order);
-            }
+            let (word, near) = (start / 64, powers(to, from));
             let [starts, holes] = *self.cells.row::<2>(2 * word);
             self.cells.set(2 * word, starts | near << (start % 64));
             self.cells.set(2 * word + 1, holes | near << (start % 64));
@@ -30,17 +43,18 @@ impl BlockMap<'_> {
     /// Does the same as [`BlockMap::mark_high_halves`] for halves that are whole words, in which nothing starts yet.
     #[inline(always)]
     fn mark_high_halves_far(&mut self, word: usize, from: u32, to: u32) {
-        let mut near = 0;
-        for order in to..from {
-            let high = word + (1 << order);
-            self.cells.set(2 * high, 1);
-            self.cells.set(2 * high + 1, 1);
-            near |= if order < WORD { 1 << (high % 64) } else { 0 };
+        let mut half = 1 << to;
+        while half < 1 << from {
+            self.cells.set(2 * (word + half), 1);
+            self.cells.set(2 * (word + half) + 1, 1);
+            half *= 2;
         }
         if self.has_summary() {
             // The first word has a start, so the summary's word is not empty, and nothing changes above it.
             let summary = self.summary();
-            summary.insert_into_word(&mut self.cells, word / 64, near);
+            if to < WORD {
+                summary.insert_into_word(&mut self.cells, word / 64, powers(to, from) << (word % 64));
+            }
             for order in to.max(WORD)..from {
                 summary.insert(&mut self.cells, word + (1 << order));
             }
@@ -52,10 +66,7 @@ impl BlockMap<'_> {
     pub(crate) fn unmark_buddies(&mut self, start: usize, from: u32, to: u32) {
         if from < WORD && from < to {
             let word = start / 64;
-            let order = to.min(WORD);
-            let first = (start % 64) >> order << order;
-            let behind = if order == WORD { !1 } else { (below(1 << order) & !1) << first };
-            self.cells.set(2 * word, self.starts(word) & !behind);
+            self.cells.set(2 * word, self.starts(word) & !behind_first(start % 64, to));
         }
         if to > WORD {
             self.unmark_buddies_far(start / 64, from.saturating_sub(WORD), to - WORD);
@@ -65,15 +76,16 @@ impl BlockMap<'_> {
     /// Does the same as [`BlockMap::unmark_buddies`] for buddies that are whole words.
     #[inline(always)]
     fn unmark_buddies_far(&mut self, word: usize, from: u32, to: u32) {
-        let mut gone = 0;
-        for order in from..to {
-            let high = (word >> order | 1) << order;
-            self.cells.set(2 * high, 0);
-            gone |= if order < WORD { 1 << (high % 64) } else { 0 };
+        let mut half = 1usize << from;
+        while half < 1 << to {
+            self.cells.set(2 * (word & half.wrapping_neg() | half), 0);
+            half *= 2;
         }
         if self.has_summary() {
             // The joined block begins in the same 64 words, so that these do not become empty.
-            self.summary().remove_from_word(&mut self.cells, word / 64, gone);
+            if from < WORD {
+                self.summary().remove_from_word(&mut self.cells, word / 64, behind_first(word % 64, to));
+            }
             for order in from.max(WORD)..to {
                 self.forget((word >> order | 1) << order);
             }

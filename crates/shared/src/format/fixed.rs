@@ -10,7 +10,7 @@ use crate::terms::settings::SmallBlocks;
 pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"hwshared");
 
 /// The version of all that lies in a segment.
-pub(crate) const VERSION: u32 = 8;
+pub(crate) const VERSION: u32 = 9;
 
 /// The fixed part, read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
