@@ -1,12 +1,10 @@
 //! The free blocks of a buddy heap: for each order, the set of their places.
 //!
-//! To split a long block and to join all of it again passes through many orders that have no other free block. What
-//! such a split leaves stays alone: its place is kept in a cell of its order, and no set is touched until the order has
-//! a second free block.
+//! To split a long block and to join all of it again passes through many orders that have no other free block. Such a
+//! split is noted as a whole: the high halves that it left are in no set until their order has a second free block, or
+//! another long block is split.
 //!
-//! Invariants:
-//! - an order that has an only block has that alone: its set is empty, on all levels;
-//! - an order is among the orders with free blocks if it has an only block or its set is not empty.
+//! Invariant: if the noted split left the only free block of an order, the order's set is empty, on all levels.
 
 use crate::bit_tree::{self, BitTree};
 use crate::bits::lowest;
@@ -14,8 +12,8 @@ use crate::cells::Cells;
 use crate::heap::Section;
 use crate::parts::{Parts, Reach};
 
-/// Cells [`FREE`] and [`ALONE`], then for each order where its set lies, then the start of the only block of each order
-/// that has one, in granules, then the sets, of places in units of their blocks' length.
+/// Cells [`FREE`], [`SPLIT`] and [`SPLIT_START`], then for each order where its set lies, then the sets, of places in
+/// units of their blocks' length. A short region has no cells for a split.
 pub(crate) struct FreeSets<'m> {
     cells: Cells<'m, u64>,
     granules: usize,
@@ -26,22 +24,31 @@ const ORDERS: usize = crate::rules::MAX_GRANULES.ilog2() as usize + 1;
 /// A bit per order that has a free block.
 const FREE: usize = 0;
 
-/// A bit per order that has an only block.
-const ALONE: usize = 1;
+/// A bit per order whose only free block is a high half that the noted split left.
+const SPLIT: usize = 1;
+
+/// The start of the block that was split, in granules.
+const SPLIT_START: usize = 2;
+
+/// A region of fewer granules has no long splits to note.
+const NOTED_FROM: usize = 64;
 
 /// The halves of a split through fewer orders go to their sets at once: others will soon be freed beside them.
-const LONG_SPLIT: u32 = 2;
-
-/// Where the first order's set lies is said here.
-const BASES: usize = 2;
+const LONG_SPLIT: u32 = 3;
 
 fn orders_of(granules: usize) -> usize {
     granules.ilog2() as usize + 1
 }
 
+/// Returns the cell that says where the first order's set lies.
+#[inline(always)]
+fn first_base(granules: usize) -> usize {
+    if granules < NOTED_FROM { 1 } else { 3 }
+}
+
 /// Returns how many cells lie before the sets.
 fn cells_before_sets(granules: usize) -> usize {
-    BASES + 2 * orders_of(granules)
+    first_base(granules) + orders_of(granules)
 }
 
 /// Returns where the set of each order lies.
@@ -75,7 +82,7 @@ impl<'m> Section<'m> for FreeSets<'m> {
     fn new(mut cells: Cells<'m, u64>, granules: usize) -> Self {
         const { assert!(ORDERS < 64) };
         for (order, base) in bases(granules).enumerate() {
-            cells.set(BASES + order, base as u64);
+            cells.set(first_base(granules) + order, base as u64);
         }
         FreeSets { cells, granules }
     }
@@ -94,18 +101,20 @@ enum Removed {
 impl FreeSets<'_> {
     #[inline(always)]
     fn set(&self, order: u32) -> BitTree {
-        BitTree::new(self.cells.get(BASES + order as usize) as usize, self.granules >> order)
+        BitTree::new(self.cells.get(first_base(self.granules) + order as usize) as usize, self.granules >> order)
     }
 
-    /// Returns the cell with the start of an order's only block.
+    /// Returns the orders whose only free block is left of the noted split.
     #[inline(always)]
-    fn only_cell(&self, order: u32) -> usize {
-        BASES + orders_of(self.granules) + order as usize
+    fn split(&self) -> u64 {
+        if self.granules < NOTED_FROM { 0 } else { self.cells.get(SPLIT) }
     }
 
+    /// Returns the free block of `order` that the noted split left, if it is the only one.
     #[inline(always)]
-    fn is_alone(&self, order: u32) -> bool {
-        self.cells.get(ALONE) >> order & 1 == 1
+    fn split_half(&self, order: u32) -> Option<usize> {
+        let is_left = self.split() >> order & 1 == 1;
+        is_left.then(|| self.cells.get(SPLIT_START) as usize | 1 << order)
     }
 
     /// Returns the least order that is at least `order` and has a free block.
@@ -118,37 +127,38 @@ impl FreeSets<'_> {
     /// Returns the start of the lowest free block of `order`.
     #[inline(always)]
     pub(crate) fn lowest(&self, order: u32) -> Option<usize> {
-        if self.is_alone(order) {
-            return Some(self.cells.get(self.only_cell(order)) as usize);
-        }
-        self.set(order).first(&self.cells).map(|place| place << order)
+        self.split_half(order).or_else(|| self.set(order).first(&self.cells).map(|place| place << order))
     }
 
     #[inline(always)]
     pub(crate) fn contains(&self, order: u32, start: usize) -> bool {
-        if self.is_alone(order) {
-            return self.cells.get(self.only_cell(order)) as usize == start;
+        match self.split_half(order) {
+            Some(half) => half == start,
+            None => self.set(order).contains(&self.cells, start >> order),
         }
-        self.set(order).contains(&self.cells, start >> order)
     }
 
     #[inline(always)]
     pub(crate) fn insert(&mut self, order: u32, start: usize) {
-        let set = self.set(order);
-        if self.is_alone(order) {
-            self.cells.set(ALONE, self.cells.get(ALONE) & !(1 << order));
-            let only = self.cells.get(self.only_cell(order)) as usize;
-            set.insert(&mut self.cells, only >> order);
+        if let Some(half) = self.split_half(order) {
+            self.settle(order, half);
         }
-        set.insert(&mut self.cells, start >> order);
+        self.set(order).insert(&mut self.cells, start >> order);
         self.cells.set(FREE, self.cells.get(FREE) | 1 << order);
+    }
+
+    /// Puts a half that the noted split left into its set.
+    #[inline(always)]
+    fn settle(&mut self, order: u32, half: usize) {
+        self.cells.set(SPLIT, self.split() & !(1 << order));
+        self.set(order).insert(&mut self.cells, half >> order);
     }
 
     #[inline(always)]
     pub(crate) fn remove(&mut self, order: u32, start: usize) {
-        let (free, alone, bit) = (self.cells.get(FREE), self.cells.get(ALONE), 1 << order);
-        if alone & bit != 0 {
-            self.cells.set(ALONE, alone & !bit);
+        let (free, split, bit) = (self.cells.get(FREE), self.split(), 1 << order);
+        if split & bit != 0 {
+            self.cells.set(SPLIT, split & !bit);
             self.cells.set(FREE, free & !bit);
         } else if self.set(order).remove(&mut self.cells, start >> order) {
             self.cells.set(FREE, free & !bit);
@@ -158,18 +168,26 @@ impl FreeSets<'_> {
     /// Inserts the high halves that remain when a block at `start` is halved from order `from` down to order `to`.
     #[inline(always)]
     pub(crate) fn insert_high_halves(&mut self, start: usize, from: u32, to: u32) {
-        let halved = orders(to, from);
-        let (free, alone) = (self.cells.get(FREE), self.cells.get(ALONE));
-        if free & halved != 0 || from - to < LONG_SPLIT {
+        let (free, halved) = (self.cells.get(FREE), orders(to, from));
+        if free & halved != 0 || from - to < LONG_SPLIT || self.granules < NOTED_FROM {
             (to..from).for_each(|order| self.insert(order, start | 1 << order));
             return;
         }
+        if self.split() != 0 {
+            self.settle_all();
+        }
         self.cells.set(FREE, free | halved);
-        self.cells.set(ALONE, alone | halved);
-        let (mut cell, mut half) = (self.only_cell(to), 1 << to);
-        while half < 1 << from {
-            self.cells.set(cell, (start | half) as u64);
-            (cell, half) = (cell + 1, 2 * half);
+        self.cells.set(SPLIT, halved);
+        self.cells.set(SPLIT_START, start as u64);
+    }
+
+    /// Puts what the noted split left into the sets.
+    #[inline(never)]
+    fn settle_all(&mut self) {
+        for order in 0..orders_of(self.granules) as u32 {
+            if let Some(half) = self.split_half(order) {
+                self.settle(order, half);
+            }
         }
     }
 
@@ -177,32 +195,32 @@ impl FreeSets<'_> {
     /// free and within the region; returns the order of the joined block.
     #[inline(always)]
     pub(crate) fn remove_buddies(&mut self, start: usize, from: u32) -> u32 {
-        let (free, alone) = (self.cells.get(FREE), self.cells.get(ALONE));
-        let in_sets = free & !alone;
-        // The block that is joined, and the bit of its order, which is also its length.
-        let (mut whole, mut bit) = (start, 1usize << from);
-        let (mut only_cell, mut not_empty) = (self.only_cell(from), 0u64);
-        loop {
-            let buddy = whole ^ bit;
-            if alone & bit as u64 != 0 {
-                if self.cells.get(only_cell) as usize != buddy {
+        let (free, split) = (self.cells.get(FREE), self.split());
+        let (mut whole, mut order, mut not_empty) = (start, from, 0u64);
+        while free >> order & 1 == 1 {
+            let left = (split >> order).trailing_ones();
+            if left != 0 {
+                // The halves above are those of the same block.
+                if whole != self.cells.get(SPLIT_START) as usize {
                     break;
                 }
-            } else if in_sets & bit as u64 != 0 {
-                match self.remove_from_set(bit.trailing_zeros(), buddy) {
-                    Removed::Not => break,
-                    Removed::Last => {}
-                    Removed::One => not_empty |= bit as u64,
-                }
-            } else {
-                break;
+                order += left;
+                continue;
             }
-            (whole, bit, only_cell) = (whole & !bit, 2 * bit, only_cell + 1);
+            match self.remove_from_set(order, whole ^ 1 << order) {
+                Removed::Not => break,
+                Removed::Last => {}
+                Removed::One => not_empty |= 1 << order,
+            }
+            whole &= !(1 << order);
+            order += 1;
         }
-        let joined = bit as u64 - (1 << from);
+        let joined = orders(from, order);
         self.cells.set(FREE, free & !joined | not_empty);
-        self.cells.set(ALONE, alone & !joined);
-        bit.trailing_zeros()
+        if split & joined != 0 {
+            self.cells.set(SPLIT, split & !joined);
+        }
+        order
     }
 
     /// Removes the block at `start`, which may lie behind the region, from the set of `order`.
@@ -220,7 +238,9 @@ impl FreeSets<'_> {
 
     /// Checks that the sets lie where they should, so that they may be read.
     pub(crate) fn are_in_place(&self) -> bool {
-        bases(self.granules).enumerate().all(|(order, base)| self.cells.get(BASES + order) == base as u64)
+        bases(self.granules)
+            .enumerate()
+            .all(|(order, base)| self.cells.get(first_base(self.granules) + order) == base as u64)
     }
 
     /// Checks, for a heap that reaches to granule `reach` and all of whose holes are contained, that each order has
@@ -230,13 +250,13 @@ impl FreeSets<'_> {
         let orders = orders_of(self.granules);
         for (order, &count) in counts.iter().enumerate().take(orders) {
             let (set, used) = (self.set(order as u32), reach >> order);
-            let alone = usize::from(self.is_alone(order as u32));
-            let sound = set.count(&self.cells, used) + alone == count && set.check_above(&self.cells, used).is_ok();
+            let left = usize::from(self.split_half(order as u32).is_some());
+            let sound = set.count(&self.cells, used) + left == count && set.check_above(&self.cells, used).is_ok();
             let known = self.cells.get(FREE) >> order & 1 == u64::from(count > 0);
-            if !sound || !known || alone == 1 && count != 1 {
+            if !sound || !known || left == 1 && count != 1 {
                 return Err(order);
             }
         }
-        if (self.cells.get(FREE) | self.cells.get(ALONE)) >> orders == 0 { Ok(()) } else { Err(orders) }
+        if (self.cells.get(FREE) | self.split()) >> orders == 0 { Ok(()) } else { Err(orders) }
     }
 }

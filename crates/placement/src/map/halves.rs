@@ -9,14 +9,22 @@ use crate::bits::below;
 /// The order of a block that is a word long, in granules.
 const WORD: u32 = 6;
 
-/// The bits at powers of two.
-const POWERS: u64 = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8 | 1 << 16 | 1 << 32;
+/// For each order, the bits at the powers of two `1 << 0 .. 1 << order`.
+const POWERS_BELOW: [u64; WORD as usize + 1] = {
+    let mut powers = [0; WORD as usize + 1];
+    let mut order = 0;
+    while order < WORD as usize {
+        powers[order + 1] = powers[order] | 1 << (1 << order);
+        order += 1;
+    }
+    powers
+};
 
 /// Returns the bits at the powers of two `1 << to .. 1 << from`, as far as they are in a word.
 #[inline(always)]
 fn powers(to: u32, from: u32) -> u64 {
-    let end = if from < WORD { 1u64 << (1 << from) } else { 0 };
-    POWERS & end.wrapping_sub(1u64 << (1 << to))
+    let [below, all] = [to, from].map(|order| POWERS_BELOW[order.min(WORD) as usize]);
+    all & !below
 }
 
 /// Returns the bits behind the first of the run of `1 << order` bits that `bit` is in, all within one word.
@@ -43,8 +51,8 @@ impl BlockMap<'_> {
     /// Does the same as [`BlockMap::mark_high_halves`] for halves that are whole words, in which nothing starts yet.
     #[inline(always)]
     fn mark_high_halves_far(&mut self, word: usize, from: u32, to: u32) {
-        let mut half = 1 << to;
-        while half < 1 << from {
+        let (mut half, whole) = (1 << to, 1 << from);
+        while half < whole {
             self.cells.set(2 * (word + half), 1);
             self.cells.set(2 * (word + half) + 1, 1);
             half *= 2;
@@ -76,8 +84,8 @@ impl BlockMap<'_> {
     /// Does the same as [`BlockMap::unmark_buddies`] for buddies that are whole words.
     #[inline(always)]
     fn unmark_buddies_far(&mut self, word: usize, from: u32, to: u32) {
-        let mut half = 1usize << from;
-        while half < 1 << to {
+        let (mut half, whole) = (1usize << from, 1 << to);
+        while half < whole {
             self.cells.set(2 * (word & half.wrapping_neg() | half), 0);
             half *= 2;
         }
