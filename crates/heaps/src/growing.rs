@@ -98,8 +98,6 @@ pub struct GrowingHeap<P: Policy = Chosen> {
     slack: usize,
     keep: usize,
     keep_part: usize,
-    /// See [`GrowingHeap::is_tight`].
-    is_tight: bool,
     /// See [`GrowingHeap::purge_beside`].
     beside: PurgedBeside,
     sweep: Sweep,
@@ -241,7 +239,6 @@ impl<P: Policy> GrowingHeap<P> {
             slack,
             keep,
             keep_part,
-            is_tight: false,
             beside: |_, _| None,
             sweep,
             short,

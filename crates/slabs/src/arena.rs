@@ -30,6 +30,13 @@ use stretches::{Stretch, Stretches};
 /// The least address space that is reserved for the pages.
 const LEAST_CAPACITY: usize = 16 << 20;
 
+/// The maps of slabs that dissolve are mapped from this many slabs on: a program with fewer is short, and starts faster
+/// without.
+const FEW_SLABS: u32 = 16;
+
+/// Maps are mapped for this many slabs at a time.
+const MAPS_AHEAD: usize = 64;
+
 /// The addresses of the pages and of their tables. They are set once, before the first heap exists.
 pub struct Arena {
     base: AtomicPtr<u8>,
@@ -427,16 +434,20 @@ impl ArenaState {
         let stretch = self.stretches.observe_slab(start, used, (self.pages.base(), self.end()));
         ARENA.slabs_placed.fetch_add(1, Ordering::Relaxed);
         let number = ARENA.number_of(start.addr().get())?;
-        if self.pages.is_tight() {
-            // Once all memory is refused, the blocks of slabs that dissolve are what is left.
-            let _ = self.cover_grain_map(number);
+        if number >= FEW_SLABS && !ARENA.has_grain_map(number) {
+            // Once all memory is refused, the blocks of slabs that dissolve are what is left, and no memory for maps.
+            let _ = self.cover_grain_maps(number as usize + MAPS_AHEAD).or_else(|Refused| self.cover_grain_map(number));
         }
         Some((number, was_kept, stretch))
     }
 
-    /// Makes room for the map of a slab, and of all others before the heap's end.
+    /// Makes room for the map of a slab.
     fn cover_grain_map(&mut self, number: u32) -> Result<(), Refused> {
-        let slabs = (number as usize + 1).max(self.pages.heap_size() / SLAB);
+        self.cover_grain_maps(number as usize + 1)
+    }
+
+    /// Makes room for the maps of the first `slabs` slabs.
+    fn cover_grain_maps(&mut self, slabs: usize) -> Result<(), Refused> {
         let covered = self.tables.cover_grain_maps(slabs)?;
         ARENA.grain_map_room.store(covered, Ordering::Relaxed);
         Ok(())

@@ -21,18 +21,21 @@ use heapwright_slabs::mode::measures;
 /// Long blocks that wait: their addresses only, for their memory has gone back to the system.
 pub(super) static WAITING: Lock<Queue<LongSpan, 256>> = Lock::new(Queue::EMPTY);
 
-/// A freed long block, by the number of its span, and its bytes.
+/// A freed long block, by the number of its span, and its length in pages of 4 KiB.
 #[derive(Clone, Copy)]
 pub(super) struct LongSpan {
     number: u32,
-    bytes: usize,
+    pages: u32,
 }
 
+/// The bytes of a page in the length of a [`LongSpan`]: 32 bits suffice for 16 TiB, more than the heap can have.
+const PAGE: usize = 4096;
+
 impl Waiting for LongSpan {
-    const NOTHING: LongSpan = LongSpan { number: 0, bytes: 0 };
+    const NOTHING: LongSpan = LongSpan { number: 0, pages: 0 };
 
     fn bytes(self) -> usize {
-        self.bytes
+        self.pages as usize * PAGE
     }
 }
 
@@ -142,7 +145,7 @@ fn wait(number: u32, length: usize) {
     while let Some(LongSpan { number, .. }) = waiting.make_room(length, MOST_WAITING) {
         make_ready(number);
     }
-    waiting.add(LongSpan { number, bytes: length });
+    waiting.add(LongSpan { number, pages: (length / PAGE) as u32 });
 }
 
 /// Lets nothing wait any more.

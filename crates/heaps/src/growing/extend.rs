@@ -95,15 +95,7 @@ impl<P: Policy> GrowingHeap<P> {
         let least = whole(end);
         let ahead = (before / 8).max(LEAST_STEP).next_multiple_of(LEAST_STEP);
         let generous = whole(least.saturating_add(ahead));
-        self.is_tight = self.extend_exactly(before, generous, short).is_err();
-        if self.is_tight { self.extend_exactly(before, least, short) } else { Ok(()) }
-    }
-
-    /// Returns whether the system refused memory when the heap was extended last, though perhaps not the least that
-    /// sufficed.
-    #[must_use]
-    pub fn is_tight(&self) -> bool {
-        self.is_tight
+        self.extend_exactly(before, generous, short).or_else(|Refused| self.extend_exactly(before, least, short))
     }
 
     /// Returns `bytes` and what is missing to a whole step, of a heap that grows by steps, and then to a whole page.

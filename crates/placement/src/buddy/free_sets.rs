@@ -253,7 +253,7 @@ impl FreeSets<'_> {
             let left = usize::from(self.split_half(order as u32).is_some());
             let sound = set.count(&self.cells, used) + left == count && set.check_above(&self.cells, used).is_ok();
             let known = self.cells.get(FREE) >> order & 1 == u64::from(count > 0);
-            if !sound || !known || left == 1 && count != 1 {
+            if !sound || !known {
                 return Err(order);
             }
         }
