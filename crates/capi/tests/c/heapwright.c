@@ -235,16 +235,19 @@ static void short_regions(unsigned policy) {
         char bytes[40000];
         uint64_t aligned;
     } memory;
-    const uint32_t granules[] = {1, 16, 128, 4096};
-    for (size_t i = 0; i < 4; ++i) {
+    const uint32_t granules[] = {1, 2, 4, 8, 16, 128, 4096};
+    for (size_t i = 0; i < 7; ++i) {
         hw_options options;
         memset(&options, 0, sizeof options);
         options.granule = granules[i];
         size_t least = hw_least_bytes(policy, &options);
         char *start = memory.bytes + (size_t)(-(uintptr_t)memory.bytes % 4096);
         hw_heap *heap = NULL;
-        CHECK(least > 0 && least < 20000 && hw_create_in(start, least, policy, &options, &heap) == HW_OK);
-        CHECK(hw_capacity(heap) >= granules[i] && hw_destroy(heap) == HW_OK);
+        CHECK(least > 0 && least < 20000);
+        for (size_t at = 0; at <= 4096; at += granules[i]) {
+            CHECK(hw_create_in(start + at, least, policy, &options, &heap) == HW_OK);
+            CHECK(hw_capacity(heap) >= granules[i] && hw_destroy(heap) == HW_OK);
+        }
         CHECK(hw_create_in(start, 20, policy, &options, &heap) == HW_TOO_SHORT && heap == NULL);
     }
     CHECK(strstr(hw_status_text(HW_TOO_SHORT), "hw_least_bytes") != NULL);
