@@ -157,3 +157,24 @@ fn a_trace_that_is_not_there_is_what_is_named() {
     let said = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
     assert!(said.contains("nowhere.hwt") && !said.contains("temporary"), "{said}");
 }
+
+/// From `always_enough` on, replays succeed; where no region is found, none is enough.
+#[test]
+fn always_enough_is_enough_for_the_policy() {
+    let folder = TempDir::new().unwrap();
+    let write = |name: &str, requests: [(u64, u64); 2]| {
+        let path = folder.path().join(name);
+        let mut writer = Writer::new(File::create(&path).unwrap(), &About::of_program(name)).unwrap();
+        for (size, align) in requests {
+            writer.allocate(Kind::Aligned, size, align).unwrap();
+        }
+        writer.finish().unwrap();
+        path
+    };
+    let doubled = &rows(&write("doubled.hwt", [(272, 16), (528, 16)]), &["-p", "buddy"])[0];
+    assert_eq!((&doubled["region"], &doubled["always_enough"]), (&1536.into(), &2048.into()));
+    let aligned = write("aligned.hwt", [(16, 16), (16, 64)]);
+    let output = heapwright().args(["fit", "--json", "-p", "buddy", "--header", "16"]).arg(&aligned).assert().failure();
+    let row = &serde_json::from_slice::<Value>(&output.get_output().stdout).unwrap()["results"][0];
+    assert_eq!((&row["region"], &row["always_enough"]), (&Value::Null, &Value::Null));
+}

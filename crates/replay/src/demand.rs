@@ -1,5 +1,6 @@
 //! The requirements of a trace that do not depend on the policy.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use heapwright_placement::{MIN_GRANULES, PolicyKind, Rules};
@@ -42,6 +43,14 @@ pub struct Demand {
     /// ([`Model::odd_reason`](crate::Model::odd_reason)) may need more: holes that are not merged are more.
     #[serde(skip)]
     pub always_enough: u64,
+    /// An upper bound for buddies: in a fixed region of this length or more, every request of the trace succeeds.
+    /// `None` if none does: a request behind a header names an alignment that no payload has.
+    ///
+    /// A request for a block of `n` bytes fails only if a part of each place for it, a multiple of `n`, is used. A live
+    /// block of at most `n` bytes uses a part of one place, a longer one its length. The region is then shorter than
+    /// one place more than the live blocks use.
+    #[serde(skip)]
+    pub always_enough_doubled: Option<u64>,
 }
 
 impl Demand {
@@ -66,6 +75,20 @@ impl Demand {
         let peak = if policy == PolicyKind::Buddy { self.peak_doubled } else { self.peak_rounded };
         peak.max(shortest)
     }
+
+    /// Returns an upper bound of the region under `policy`, in bytes: in a fixed region of this length or more, every
+    /// request of the trace succeeds. `None` if no region suffices, and under good fit, which passes over holes that
+    /// are long enough.
+    #[must_use]
+    pub fn enough_region(&self, policy: PolicyKind, rules: &Rules) -> Option<u64> {
+        let shortest = MIN_GRANULES as u64 * u64::from(rules.granule);
+        let enough = match policy {
+            PolicyKind::Good => None,
+            PolicyKind::Buddy => self.always_enough_doubled,
+            _ => Some(self.always_enough),
+        };
+        Some(enough?.max(shortest))
+    }
 }
 
 /// The running totals.
@@ -76,8 +99,14 @@ struct Tally {
     /// The longest remainder that a block may keep, and the shortest gap in front of a block, in bytes.
     longest_remainder: u64,
     shortest_gap: u64,
-    /// The live blocks by number. Their offsets are unused.
+    /// The address of the first payload: that of a header's end.
+    first_payload: u64,
+    /// The live blocks by number. Their offsets are unused: each is the alignment of the block.
     blocks: Blocks,
+    /// The blocks of the trace that are null: the rules give them no block.
+    nulls: HashSet<u64>,
+    /// The live blocks by their lengths under the buddy policy.
+    buddies: Buddies,
     live: u64,
     requested: u64,
     rounded: u64,
@@ -95,45 +124,61 @@ impl Tally {
             header: u64::from(rules.header),
             longest_remainder: shortest_gap - granule,
             shortest_gap,
+            first_payload: rules.phase as u64 + u64::from(rules.header),
             blocks: Blocks::default(),
+            nulls: HashSet::new(),
+            buddies: Buddies { counts: [0; 64], total: 0 },
             live: 0,
             requested: 0,
             rounded: 0,
             doubled: 0,
-            demand: Demand::default(),
+            demand: Demand { always_enough_doubled: Some(0), ..Demand::default() },
         }
     }
 
     fn add(&mut self, event: &Event) {
         match *event {
-            Event::Allocate { block, kind, size, align } => {
-                let named = kind.named_align(align);
-                let Some((bytes, align)) = requested(&self.requests, size, named) else { return };
-                self.demand.requests += 1;
-                self.demand.aligned += u64::from(align as u64 > self.granule);
-                self.place(bytes as u64, align as u64);
-                self.add_live(block, bytes as u64);
-            }
-            Event::Resize { block, becomes, size } => {
-                if let Some(old) = self.blocks.get(block) {
-                    self.demand.resizes += 1;
-                    // Unless it is resized in place, the old block is live until its contents are in the new one.
-                    self.place(size, u64::from(self.requests.align));
-                    self.blocks.remove(block);
-                    self.remove_live(old.size as u64);
-                    self.add_live(becomes, size);
-                }
-            }
-            Event::Free { block } => {
-                if let Some(old) = self.blocks.remove(block) {
-                    self.remove_live(old.size as u64);
-                }
-            }
+            Event::Allocate { block, kind, size, align } => self.allocate(block, size, kind.named_align(align)),
+            Event::Resize { block, becomes, size } => self.resize(block, becomes, size),
+            Event::Free { block } => self.free(block),
             _ => {}
         }
     }
 
-    /// Raises the upper bound, so that a request for `size` bytes succeeds next to all live blocks.
+    fn allocate(&mut self, block: u64, size: u64, named: u64) {
+        let Some((bytes, align)) = requested(&self.requests, size, named) else {
+            self.nulls.insert(block);
+            return;
+        };
+        self.demand.requests += 1;
+        self.demand.aligned += u64::from(align as u64 > self.granule);
+        self.place(bytes as u64, align as u64);
+        self.add_live(block, bytes as u64, align as u64);
+    }
+
+    fn free(&mut self, block: u64) {
+        if self.remove(block).is_none() {
+            self.nulls.remove(&block);
+        }
+    }
+
+    fn resize(&mut self, block: u64, becomes: u64, size: u64) {
+        if self.blocks.get(block).is_none() {
+            if self.nulls.remove(&block) {
+                self.allocate(becomes, size, 1);
+            }
+            return;
+        }
+        let bytes = self.requests.raised(size as usize) as u64;
+        let align = self.requests.align(1) as u64;
+        self.demand.resizes += 1;
+        // Unless it is resized in place, the old block is live until its contents are in the new one.
+        self.place(bytes, align);
+        self.remove(block);
+        self.add_live(becomes, bytes, align);
+    }
+
+    /// Raises the upper bounds, so that a request for `size` bytes succeeds next to all live blocks.
     fn place(&mut self, size: u64, align: u64) {
         let gap = if align > self.granule { (align - self.granule).saturating_add(self.shortest_gap) } else { 0 };
         let too_short = self.rounded_size(size).saturating_add(gap) - self.granule;
@@ -141,12 +186,17 @@ impl Tally {
         let blocks = self.rounded.saturating_add(self.live.saturating_mul(self.longest_remainder));
         let enough = blocks.saturating_add(holes).saturating_add(self.granule);
         self.demand.always_enough = self.demand.always_enough.max(enough);
+        let doubled = self.buddies.enough_for(self.buddy_size(size, align));
+        let is_possible = align <= self.granule || self.first_payload.is_multiple_of(align);
+        self.demand.always_enough_doubled =
+            self.demand.always_enough_doubled.filter(|_| is_possible).map(|enough| enough.max(doubled));
     }
 
-    fn add_live(&mut self, number: u64, size: u64) {
+    fn add_live(&mut self, number: u64, size: u64, align: u64) {
         // A block that exceeds the address space is never live.
         let Ok(bytes) = usize::try_from(size) else { return };
-        self.blocks.insert(number, Placed { offset: 0, size: bytes });
+        self.blocks.insert(number, Placed { offset: align as usize, size: bytes });
+        self.buddies.add(self.buddy_size(size, align));
         let (rounded, doubled) = (self.rounded_size(size), self.doubled_size(size));
         self.live += 1;
         self.requested = self.requested.saturating_add(size);
@@ -160,11 +210,15 @@ impl Tally {
         demand.largest_doubled = demand.largest_doubled.max(doubled);
     }
 
-    fn remove_live(&mut self, size: u64) {
+    fn remove(&mut self, number: u64) -> Option<Placed> {
+        let block = self.blocks.remove(number)?;
+        let (size, align) = (block.size as u64, block.offset as u64);
+        self.buddies.remove(self.buddy_size(size, align));
         self.live -= 1;
         self.requested = self.requested.saturating_sub(size);
         self.rounded = self.rounded.saturating_sub(self.rounded_size(size));
         self.doubled = self.doubled.saturating_sub(self.doubled_size(size));
+        Some(block)
     }
 
     /// Returns the size of a block for a request of `size` bytes.
@@ -177,6 +231,40 @@ impl Tally {
     fn doubled_size(&self, size: u64) -> u64 {
         let granules = self.rounded_size(size) / self.granule;
         granules.checked_next_power_of_two().map_or(u64::MAX, |granules| granules.saturating_mul(self.granule))
+    }
+
+    /// Returns the most bytes that a block takes under the buddy policy: its alignment, where that is more than its
+    /// size.
+    fn buddy_size(&self, size: u64, align: u64) -> u64 {
+        self.doubled_size(size).max(align)
+    }
+}
+
+/// The lengths of the live blocks under the buddy policy, in bytes: powers of two.
+struct Buddies {
+    /// The numbers of blocks by the logarithm of their lengths.
+    counts: [u64; 64],
+    /// The sum of the lengths.
+    total: u128,
+}
+
+impl Buddies {
+    fn add(&mut self, len: u64) {
+        self.counts[len.ilog2() as usize] += 1;
+        self.total += u128::from(len);
+    }
+
+    fn remove(&mut self, len: u64) {
+        self.counts[len.ilog2() as usize] -= 1;
+        self.total -= u128::from(len);
+    }
+
+    /// Returns the length of a region in which a block of `len` bytes finds a place next to all live blocks: each of
+    /// the shorter ones uses a place for it.
+    fn enough_for(&self, len: u64) -> u64 {
+        let shorter = self.counts.iter().take(len.ilog2() as usize).enumerate();
+        let beside = shorter.map(|(order, &count)| u128::from(count) * u128::from(len - (1 << order)));
+        u64::try_from(self.total + beside.sum::<u128>() + u128::from(len)).unwrap_or(u64::MAX)
     }
 }
 

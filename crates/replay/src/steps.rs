@@ -45,7 +45,7 @@ pub enum Effect {
 pub(crate) struct Steps<P = Blocks> {
     requests: Requests,
     pub(crate) blocks: P,
-    /// The blocks of the trace that the rules give no block.
+    /// The blocks of the trace that are null: the rules give them no block.
     nulls: HashSet<u64>,
     /// Events, changes of threads included.
     pub(crate) events: u64,
@@ -110,7 +110,7 @@ impl<P: Places> Steps<P> {
     fn resize(&mut self, engine: &mut impl Engine, number: u64, becomes: u64, size: u64) -> Effect {
         let Some(old) = self.blocks.remove(number) else {
             if self.nulls.remove(&number) {
-                return self.allocate(engine, becomes, size, 1);
+                return self.resize_null(engine, becomes, size);
             }
             self.unknown += 1;
             return Effect::Unknown;
@@ -137,6 +137,15 @@ impl<P: Places> Steps<P> {
         effect
     }
 
+    /// Allocates for a `realloc` of null. The program still has null if that is refused.
+    fn resize_null(&mut self, engine: &mut impl Engine, becomes: u64, size: u64) -> Effect {
+        let effect = self.allocate(engine, becomes, size, 1);
+        if let Effect::Refused { .. } = effect {
+            self.nulls.insert(becomes);
+        }
+        effect
+    }
+
     #[inline(always)]
     fn free(&mut self, engine: &mut impl Engine, number: u64) -> Effect {
         let Some(block) = self.blocks.remove(number) else {
@@ -156,5 +165,36 @@ impl<P: Places> Steps<P> {
     fn add_requested(&mut self, size: u64) {
         self.requested += size;
         self.peak_requested = self.peak_requested.max(self.requested);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use heapwright_placement::{Growth, PolicyKind, Rules};
+    use heapwright_rules::Zero;
+    use heapwright_trace::Kind;
+
+    use super::*;
+    use crate::{Model, Simulation};
+
+    /// The pointer of the program stays null when `realloc` refuses it, so that the next `realloc` allocates.
+    #[test]
+    fn a_refused_resize_of_null_leaves_null() {
+        let usual = Model::usual(PolicyKind::First);
+        let rules = Rules { growth: Growth::Fixed, ..usual.rules };
+        let requests = Requests { zero: Zero::Null, ..usual.requests };
+        let mut simulation = Simulation::new(&Model { rules, requests, capacity: 256, ..usual }).unwrap();
+        let resize = |block, size| Event::Resize { block, becomes: block + 1, size };
+        let events = [
+            Event::Allocate { block: 0, kind: Kind::Malloc, size: 0, align: 16 },
+            resize(0, 401),
+            resize(1, 41),
+            Event::Free { block: 2 },
+        ];
+        let placed = Placed { offset: 0, size: 41 };
+        let effects = events.map(|event| simulation.apply(&event));
+        let wanted = [Effect::Nothing, Effect::Refused { size: 401 }, Effect::Placed(placed), Effect::Freed(placed)];
+        assert_eq!(effects, wanted);
+        assert_eq!((simulation.outcome().refused, simulation.outcome().unknown), (1, 0));
     }
 }

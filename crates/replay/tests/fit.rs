@@ -3,8 +3,8 @@
 use std::fs::File;
 
 use heapwright_placement::{PolicyKind, Rules};
-use heapwright_replay::{Bound, Certainty, Demand, Effort, Fit, Heaps, Model, Recording, Says};
-use heapwright_rules::RuleSet;
+use heapwright_replay::{Bound, Certainty, Demand, Effort, Fit, Model, Recording, Says};
+use heapwright_rules::{Requests, RuleSet, Zero};
 use heapwright_trace::{About, Event, Kind, Writer};
 
 /// The parameters of a random trace.
@@ -99,22 +99,65 @@ fn exhaustive_search_finds_the_shortest_region() {
     assert!(local > 0, "every sampled search found the shortest region");
 }
 
+/// Returns how requests are read: as usual, or raised to a minimum, with null for nothing.
+fn ways_to_read() -> [Requests; 2] {
+    let usual = RuleSet::SIMULATED.requests;
+    [usual, Requests { least: 48, zero: Zero::Null, ..usual }]
+}
+
 #[test]
-fn every_fit_succeeds_from_always_enough_on() {
+fn every_request_succeeds_from_enough_region_on() {
+    let mut bounded = [0; PolicyKind::ALL.len()];
     for seed in 0..60 {
-        for mix in mixes() {
+        for (mix, requests) in mixes().into_iter().flat_map(|mix| ways_to_read().map(|requests| (mix, requests))) {
             let recording = Recording::of(random_events(seed, mix));
             let rules = rules(seed);
-            let enough = Demand::of(&recording, &rules, &RuleSet::SIMULATED.requests).unwrap().always_enough;
-            for policy in PolicyKind::ALL.into_iter().filter(|&policy| Heaps::Fits.includes(policy)) {
-                let model = Model { seed, ..Model::with(policy, rules) };
+            let demand = Demand::of(&recording, &rules, &requests).unwrap();
+            for (number, policy) in PolicyKind::ALL.into_iter().enumerate() {
+                let model = Model { seed, requests, ..Model::with(policy, rules) };
+                let Some(enough) = demand.enough_region(policy, &rules) else {
+                    assert!(policy == PolicyKind::Good || !in_region(&recording, &model, 1 << 30), "{policy:?}");
+                    continue;
+                };
+                bounded[number] += 1;
+                assert!(demand.least_region(policy, &rules) <= enough, "{policy:?}, seed {seed}");
                 for more in [0, 1, 2, 5, 40] {
                     let region = enough + more * u64::from(rules.granule);
-                    assert!(in_region(&recording, &model, region.max(16 * 32)), "{policy:?}, seed {seed}");
+                    assert!(in_region(&recording, &model, region), "{policy:?}, seed {seed}");
                 }
             }
         }
     }
+    for (policy, bounded) in PolicyKind::ALL.into_iter().zip(bounded) {
+        assert_eq!(bounded == 0, policy == PolicyKind::Good, "{policy:?}");
+    }
+}
+
+#[test]
+fn enough_for_buddies_counts_powers_of_two() {
+    let request = |block, size, align| Event::Allocate { block, kind: Kind::Aligned, size, align };
+    let enough = |events: &[Event], header| {
+        let rules = Rules { header, ..Rules::default() };
+        let demand = Demand::of(&Recording::of(events.to_vec()), &rules, &RuleSet::SIMULATED.requests).unwrap();
+        demand.enough_region(PolicyKind::Buddy, &rules)
+    };
+    // The first block takes 512 bytes, and lies in one of the places for 1,024.
+    assert_eq!(enough(&[request(0, 272, 16), request(1, 528, 16)], 0), Some(2048));
+    // A block is as long as its alignment.
+    assert_eq!(enough(&[request(0, 16, 512), request(1, 16, 512)], 0), Some(1024));
+    // Behind a header of 16 bytes, nothing is at a multiple of 64.
+    assert_eq!(enough(&[request(0, 16, 64)], 16), None);
+}
+
+/// Under good fit, holes that are long enough may be in classes that are not searched.
+#[test]
+fn nothing_is_enough_for_good_fit_for_certain() {
+    let request = |block, size| Event::Allocate { block, kind: Kind::Malloc, size, align: 16 };
+    let recording = Recording::of([request(0, 1088), request(1, 16), Event::Free { block: 0 }, request(2, 1088)]);
+    let model = Model::usual(PolicyKind::Good);
+    let demand = Demand::of(&recording, &model.rules, &model.requests).unwrap();
+    assert!(!in_region(&recording, &model, demand.always_enough));
+    assert_eq!(demand.enough_region(PolicyKind::Good, &model.rules), None);
 }
 
 #[test]

@@ -94,8 +94,8 @@ struct Row {
     lower_bound: u64,
     #[serde(flatten)]
     demand: Demand,
-    /// A region that is long enough for every policy that considers every hole; `None` under odd rules, which may need
-    /// more.
+    /// In every region of this length or more, the policy refuses nothing. `None` under good fit and odd rules, which
+    /// may need more, and where no region was found.
     always_enough: Option<u64>,
     /// What is known of the worst of all programs that ask for as much.
     worst_cases: Vec<Bound>,
@@ -189,6 +189,8 @@ fn unseeded(models: &[Model]) -> Vec<Model> {
 
 impl Row {
     fn new(model: &Model, fit: Option<Fit>, demand: &Demand, start: Instant) -> Row {
+        let enough = demand.enough_region(model.policy, &model.rules);
+        let has_bound = fit.is_some() && model.odd_reason().is_none();
         let mut worst_cases = Bound::all(demand, &model.rules);
         worst_cases.retain(|bound| bound.heaps.includes(model.policy));
         Row {
@@ -197,7 +199,7 @@ impl Row {
             fit,
             lower_bound: demand.least_region(model.policy, &model.rules),
             demand: *demand,
-            always_enough: model.odd_reason().is_none().then_some(demand.always_enough),
+            always_enough: enough.filter(|_| has_bound),
             worst_cases,
             premises_hold: Bound::premises_hold(demand, &model.rules) && model.odd_reason().is_none(),
             engine: model.engine_name(),

@@ -33,6 +33,8 @@ pub struct Before {
     pub rover: usize,
     /// The block that the event is about, with its header, if there is one.
     pub block: Range<usize>,
+    /// Number of merges of holes so far.
+    pub coalesces: u64,
 }
 
 impl Before {
@@ -41,7 +43,15 @@ impl Before {
     pub fn of(engine: &impl Engine, rover: usize, block: Range<usize>) -> Before {
         let free = engine.blocks().filter(|block| block.state == BlockState::Free);
         let holes = free.map(|block| Hole { start: block.offset, len: block.size }).collect();
-        Before { holes, top: engine.top(), end: engine.heap_size(), rover, block }
+        Before { holes, top: engine.top(), end: engine.heap_size(), rover, block, coalesces: coalesces(engine) }
+    }
+
+    /// Returns the heap after a merge of all holes that touch.
+    pub fn merged(&self) -> Before {
+        let holes = self.holes.chunk_by(|low, high| low.end() == high.start);
+        let holes: Vec<Hole> = holes.map(|run| Hole { len: run.iter().map(|hole| hole.len).sum(), ..run[0] }).collect();
+        let tail = holes.last().filter(|hole| hole.end() == self.end);
+        Before { top: tail.map_or(self.end, |tail| tail.start), holes, ..self.clone() }
     }
 
     /// Returns the hole that contains the byte at `offset`.
@@ -55,6 +65,11 @@ impl Before {
     pub fn is_tail(&self, hole: Hole) -> bool {
         hole.start >= self.top
     }
+}
+
+/// Returns the number of merges of holes so far.
+pub fn coalesces(engine: &impl Engine) -> u64 {
+    engine.counters().map_or(0, |counters| counters.coalesces)
 }
 
 /// What a block needs of a hole, in bytes, in a region that has every alignment.

@@ -82,7 +82,7 @@ impl Lane {
     }
 
     /// Returns the question where `event`, the next one, places its block; `None` if it does not choose between holes.
-    /// Time: a walk of the heap.
+    /// The rules are those of the fast engine. Time: a walk of the heap.
     pub fn question(&self, event: &Event) -> Option<Question> {
         let Event::Allocate { kind, size, align, .. } = *event else { return None };
         let Model { rules, requests, policy, .. } = &self.model;
@@ -96,7 +96,7 @@ impl Lane {
         if choices.len() < 2 {
             return None;
         }
-        if matches!(policy, PolicyKind::Good | PolicyKind::Worst) || self.model.odd_reason().is_some() {
+        if matches!(policy, PolicyKind::Good | PolicyKind::Worst) {
             choices.push(None);
         }
         Some(Question { call: call(kind, size as usize, align), before, choices, chosen: 0 })

@@ -3,11 +3,12 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use heapwright_placement::{BlockState, Engine, PolicyKind};
+use heapwright_placement::{Block, BlockState, Engine, PolicyKind};
 use heapwright_replay::{Effect, Model, Placed};
+use heapwright_rules::Merging;
 use heapwright_trace::{Event, Kind};
 
-use super::before::{Before, Hole, Need};
+use super::before::{Before, Hole, Need, coalesces};
 use super::why::{Untaken, Why};
 use heapwright_show::number::{bytes, counted, grouped};
 
@@ -48,9 +49,14 @@ impl Story {
             }
             (Event::Resize { block, .. }, Effect::Resized { new, .. }) => explainer.resized(block, new),
             (Event::Resize { block, .. }, Effect::Moved { new, .. }) => explainer.moved(block, new),
+            (Event::Resize { block, size, .. }, Effect::Refused { .. }) if before.block.is_empty() => {
+                let what = format!("realloc {size} of block {}, which is null: no room", grouped(block));
+                Story { what, why: explainer.refusal(size as usize, 1), mark: None }
+            }
             (Event::Resize { block, size, .. }, Effect::Refused { .. }) => {
                 let what = format!("realloc of block {} to {}: no room", grouped(block), bytes(size));
-                Story { what, why: "Neither where it is nor elsewhere.".to_owned(), mark: None }
+                let why = format!("No room where it is. {}", explainer.refusal(size as usize, 1));
+                Story { what, why, mark: None }
             }
             (Event::Free { block }, Effect::Freed(_)) => explainer.freed(block),
             (Event::Free { block } | Event::Resize { block, .. }, _) => {
@@ -75,6 +81,9 @@ pub fn call(kind: Kind, size: usize, align: u64) -> String {
     }
 }
 
+/// Begins the explanation of a request before which deferred merges took place.
+const MERGED: &str = "The policy selected no hole, so the holes that touch were merged. ";
+
 /// Context of an explanation.
 struct Explainer<'t, E> {
     before: &'t Before,
@@ -95,17 +104,27 @@ impl<E: Engine> Explainer<'_, E> {
     /// Explains why a request is refused.
     fn refusal(&self, size: usize, named: u64) -> String {
         let need = self.need(size, named);
-        let untaken = match self.model.odd_reason() {
-            Some(reason) => match self.before.holes.iter().filter(|&&hole| need.fits(hole)).count() {
-                0 => "no hole holds it".to_owned(),
-                fitting => format!("{} would hold it (reference engine: {reason})", counted(fitting as u64, "hole")),
-            },
-            None => match Untaken::of(self.model.policy, self.before, &need) {
-                Untaken::Unfit { .. } => "no hole holds it".to_owned(),
-                untaken => untaken.to_string(),
-            },
+        if let Some(reason) = self.model.odd_reason() {
+            return self.odd_refusal(&need, reason);
+        }
+        let untaken = match Untaken::of(self.model.policy, self.before, &need) {
+            Untaken::Unfit { .. } => "no hole holds it".to_owned(),
+            untaken => untaken.to_string(),
         };
         format!("{}, and the heap may not grow so far.", capitalised(&untaken))
+    }
+
+    /// Describes a refusal by odd rules: the reference engine gives no reasons.
+    fn odd_refusal(&self, need: &Need, reason: &str) -> String {
+        let (first, holes) = match self.merged_first() {
+            Some(merged) => (MERGED, merged.holes),
+            None => ("", self.before.holes.clone()),
+        };
+        let untaken = match holes.into_iter().filter(|&hole| need.fits(hole)).count() {
+            0 => "No hole holds it".to_owned(),
+            fitting => format!("{} would hold it (reference engine: {reason})", counted(fitting as u64, "hole")),
+        };
+        format!("{first}{untaken}, and the heap may not grow so far.")
     }
 
     /// Returns what a request needs that names this alignment.
@@ -118,15 +137,14 @@ impl<E: Engine> Explainer<'_, E> {
     /// names.
     fn choice(&self, placed: Placed, named: u64, range: &Range<usize>) -> String {
         let need = self.need(placed.size, named);
-        let chosen = self.before.hole_around(range.start);
         if let Some(reason) = self.model.odd_reason() {
-            let hole = chosen.map_or("The heap grew".to_owned(), |hole| format!("{} is taken", self.name(hole)));
-            return format!("{hole} (reference engine: {reason}).");
+            return self.odd_choice(range, reason);
         }
+        let chosen = self.before.hole_around(range.start);
         let why = Why::of(self.engine.policy(), self.before, &need, chosen, self.grown_end());
         match chosen {
             Some(hole) if !matches!(why, Why::Grew { .. }) => {
-                format!("{} is taken: {why}. {}", self.name(hole), self.rest(hole, range, need.len))
+                format!("{} is taken: {why}. {}", name(self.before, hole), self.rest(hole, range, need.len))
             }
             _ => format!("{}.", capitalised(&why.to_string())),
         }
@@ -137,9 +155,24 @@ impl<E: Engine> Explainer<'_, E> {
         self.engine.heap_size()
     }
 
-    fn name(&self, hole: Hole) -> String {
-        let kind = if self.before.is_tail(hole) { "The free tail" } else { "The hole" };
-        format!("{kind} at {:#x} ({})", hole.start, bytes(hole.len as u64))
+    /// Describes where a block was placed by odd rules: the reference engine gives no reasons.
+    fn odd_choice(&self, range: &Range<usize>, reason: &str) -> String {
+        let merged = self.merged_first();
+        let first = if merged.is_some() { MERGED } else { "" };
+        let before = merged.as_ref().unwrap_or(self.before);
+        let chosen = before.hole_around(range.start).filter(|_| self.grown_end() == before.end);
+        let hole = chosen.map_or("The heap grew".to_owned(), |hole| format!("{} is taken", name(before, hole)));
+        format!("{first}{hole} (reference engine: {reason}).")
+    }
+
+    /// Returns the heap in which a request searched again, if its deferred merges came first.
+    fn merged_first(&self) -> Option<Before> {
+        if self.model.odd.merging != Merging::Deferred || self.engine.policy() == PolicyKind::Buddy {
+            return None;
+        }
+        // An extended tail counts as a merge, too, but only after those of holes that touch.
+        let merged = Some(self.before.merged()).filter(|merged| merged.holes.len() < self.before.holes.len());
+        merged.filter(|_| coalesces(self.engine) > self.before.coalesces)
     }
 
     /// Describes what is left of the hole around the block.
@@ -195,13 +228,29 @@ impl<E: Engine> Explainer<'_, E> {
         }
         let (below, behind) = (hole.offset < freed.start, hole.offset + hole.size > freed.end);
         let name = if freed.end >= self.before.top { "the free tail" } else { "the hole behind" };
-        match (below, behind) {
+        let apart = self.unmerged(&hole);
+        let joined = match (below, behind) {
             (false, false) if hole.offset >= self.engine.top() => format!("It is the free tail now: {now}."),
+            (false, false) if apart.is_some() => format!("A new hole, {now}."),
             (false, false) => format!("Used blocks on both sides: a new hole, {now}."),
             (true, false) => format!("Joined with the hole before: {now}."),
             (false, true) => format!("Joined with {name}: {now}."),
             (true, true) => format!("Joined with the hole before and {name}: {now}."),
-        }
+        };
+        joined + &apart.unwrap_or_default()
+    }
+
+    /// Names the holes that touch `hole` and are not merged with it by odd rules.
+    fn unmerged(&self, hole: &Block) -> Option<String> {
+        let reason = self.model.odd_reason()?;
+        let hole_at = |at| self.engine.block_containing(at).filter(|block| block.state == BlockState::Free);
+        let before = hole.offset.checked_sub(1).and_then(hole_at).map(|_| "the hole before it");
+        let is_tail = |behind: Block| behind.offset >= self.engine.top();
+        let behind = hole_at(hole.offset + hole.size)
+            .map(|behind| if is_tail(behind) { "the free tail behind it" } else { "the hole behind it" });
+        let names: Vec<&str> = before.into_iter().chain(behind).collect();
+        let text = || format!(" It is not merged with {} (reference engine: {reason}).", names.join(" and "));
+        (!names.is_empty()).then(text)
     }
 
     fn resized(&self, block: u64, new: Placed) -> Story {
@@ -244,11 +293,23 @@ impl<E: Engine> Explainer<'_, E> {
                 new.offset
             ),
             why: format!(
-                "No room behind it. {} Then the old one goes. {}",
+                "{} {} Then the old one goes. {}",
+                self.no_room_behind(&was),
                 self.choice(new, 1, &is),
                 self.joined(&was)
             ),
             mark: Some(is),
+        }
+    }
+
+    /// Describes why a block does not become longer where it is.
+    fn no_room_behind(&self, block: &Range<usize>) -> &'static str {
+        let next = self.before.hole_around(block.end).and_then(|hole| self.before.hole_around(hole.end()));
+        match next {
+            Some(_) if self.engine.policy() != PolicyKind::Buddy => {
+                "The hole behind it is too short, and not merged with the next one."
+            }
+            _ => "No room behind it.",
         }
     }
 
@@ -266,6 +327,12 @@ impl<E: Engine> Explainer<'_, E> {
 pub fn range(engine: &impl Engine, model: &Model, placed: Placed) -> Range<usize> {
     let size = engine.usable_size(placed.offset).unwrap_or(placed.size);
     placed.offset - model.rules.header as usize..placed.offset + size
+}
+
+/// Names a hole of the heap.
+fn name(before: &Before, hole: Hole) -> String {
+    let kind = if before.is_tail(hole) { "The free tail" } else { "The hole" };
+    format!("{kind} at {:#x} ({})", hole.start, bytes(hole.len as u64))
 }
 
 /// Describes how a buddy block became shorter by this factor.

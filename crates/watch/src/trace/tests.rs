@@ -390,6 +390,132 @@ fn no_reason_is_given_where_the_rules_are_odd() {
     assert_eq!(lane.story.as_ref().unwrap().why, "The heap grew (reference engine: merging is forward only).");
 }
 
+/// Returns the explanations of events under first fit by these rules.
+fn told_by_odd_rules(rules: &str, events: &[Event]) -> Vec<String> {
+    let set = RuleSet::from_text(rules, RuleSet::SIMULATED).unwrap();
+    let mut lane = Lane::new(Model::of_set(PolicyKind::First, &set)).unwrap();
+    let mut told = |event: &Event| {
+        lane.explain(event);
+        lane.story.clone().unwrap().why
+    };
+    events.iter().map(&mut told).collect()
+}
+
+/// Blocks of these sizes.
+fn requests(sizes: &[u64]) -> Vec<Event> {
+    let request = |(block, &size)| Event::Allocate { block, kind: Kind::Malloc, size, align: 16 };
+    (0..).zip(sizes).map(request).collect()
+}
+
+#[test]
+fn holes_that_are_not_merged_are_told() {
+    let free = |block| Event::Free { block };
+    let told = |rules, sizes: &[u64], rest: &[Event]| {
+        let events = [&requests(sizes)[..], rest].concat();
+        told_by_odd_rules(rules, &events)[sizes.len()..].to_vec()
+    };
+    let sizes = [64, 64, 64, 16];
+    assert_eq!(
+        told("merging=deferred", &sizes, &[free(0), free(1), free(3), free(2)]),
+        [
+            "Used blocks on both sides: a new hole, 64 B free at 0x0.",
+            "A new hole, 64 B free at 0x40. It is not merged with the hole before it (reference engine: merging is \
+             deferred).",
+            "It is the free tail now: 16 B free at 0xc0.",
+            "A new hole, 64 B free at 0x80. It is not merged with the hole before it and the free tail behind it \
+             (reference engine: merging is deferred).",
+        ]
+    );
+    assert_eq!(
+        told("merging=forward", &sizes, &[free(1), free(2), free(0), free(3)]),
+        [
+            "Used blocks on both sides: a new hole, 64 B free at 0x40.",
+            "A new hole, 64 B free at 0x80. It is not merged with the hole before it (reference engine: merging is \
+             forward only).",
+            "Joined with the hole behind: 128 B free at 0x0. It is not merged with the hole behind it (reference \
+             engine: merging is forward only).",
+            "It is the free tail now: 16 B free at 0xc0. It is not merged with the hole before it (reference engine: \
+             merging is forward only).",
+        ]
+    );
+    let resize = Event::Resize { block: 0, becomes: 4, size: 150 };
+    assert_eq!(
+        told("merging=forward", &sizes, &[free(1), free(2), resize])[2],
+        "The hole behind it is too short, and not merged with the next one. The heap grew (reference engine: merging \
+         is forward only). Then the old one goes. Joined with the hole behind: 128 B free at 0x0. It is not merged \
+         with the hole behind it (reference engine: merging is forward only)."
+    );
+}
+
+#[test]
+fn an_allocation_that_merges_deferred_holes_says_so() {
+    let told = |rules, rest: &[Event]| {
+        let freed = [Event::Free { block: 0 }, Event::Free { block: 1 }];
+        told_by_odd_rules(rules, &[&requests(&[64, 64, 64, 16]), &freed[..], rest].concat()).pop().unwrap()
+    };
+    let request = |size| Event::Allocate { block: 4, kind: Kind::Malloc, size, align: 16 };
+    assert_eq!(
+        told("merging=deferred", &[request(60)]),
+        "The hole at 0x0 (64 B) is taken (reference engine: merging is deferred)."
+    );
+    assert_eq!(
+        told("merging=deferred", &[request(120)]),
+        "The policy selected no hole, so the holes that touch were merged. The hole at 0x0 (128 B) is taken \
+         (reference engine: merging is deferred)."
+    );
+    assert_eq!(
+        told("merging=deferred", &[request(200)]),
+        "The policy selected no hole, so the holes that touch were merged. The heap grew (reference engine: merging \
+         is deferred)."
+    );
+    assert_eq!(
+        told("merging=deferred,growth=fixed,limit=256", &[request(200)]),
+        "The policy selected no hole, so the holes that touch were merged. No hole holds it, and the heap may not \
+         grow so far."
+    );
+    assert_eq!(
+        told("merging=deferred", &[Event::Resize { block: 2, becomes: 4, size: 120 }]),
+        "No room behind it. The policy selected no hole, so the holes that touch were merged. The hole at 0x0 (128 B) \
+         is taken (reference engine: merging is deferred). Then the old one goes. Used blocks on both sides: a new \
+         hole, 64 B free at 0x80."
+    );
+}
+
+#[test]
+fn a_refused_resize_is_told() {
+    let set = RuleSet::from_text("growth=fixed,limit=256,zero=null", RuleSet::SIMULATED).unwrap();
+    let mut lane = Lane::new(Model::of_set(PolicyKind::First, &set)).unwrap();
+    let mut told = |event: Event| {
+        lane.explain(&event);
+        let story = lane.story.as_ref().unwrap();
+        format!("{} | {}", story.what, story.why)
+    };
+    requests(&[0, 16]).into_iter().for_each(|event| drop(told(event)));
+    assert_eq!(
+        told(Event::Resize { block: 1, becomes: 2, size: 401 }),
+        "realloc of block 1 to 401 B: no room | No room where it is. No hole holds it, and the heap may not grow so far."
+    );
+    assert_eq!(
+        told(Event::Resize { block: 0, becomes: 3, size: 401 }),
+        "realloc 401 of block 0, which is null: no room | No hole holds it, and the heap may not grow so far."
+    );
+    assert_eq!(
+        told(Event::Resize { block: 3, becomes: 4, size: 41 }),
+        "realloc 41 of block 3, which is null → block 3 at 0x10 | The free tail at 0x10 (240 B) is taken: the lowest \
+         of all, and it fits. Split: 192 B remain."
+    );
+}
+
+/// A tail that is too short is extended, not taken.
+#[test]
+fn a_heap_that_grew_by_odd_rules_is_told_so() {
+    let events = [&requests(&[64])[..], &[Event::Free { block: 0 }], &requests(&[100])].concat();
+    assert_eq!(
+        told_by_odd_rules("split=high", &events)[2],
+        "The heap grew (reference engine: blocks are cut from the high end)."
+    );
+}
+
 /// A request may be refused although a hole would hold it: the sentence does not contradict the picture.
 #[test]
 fn a_refusal_names_the_holes_that_are_passed_over() {
