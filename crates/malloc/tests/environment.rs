@@ -164,7 +164,13 @@ fn memory_that_was_freed_serves_other_lengths_where_there_is_no_more() {
 #[test]
 fn a_limit_is_reached_before_a_block_of_any_length_is_refused() {
     let program = compile("many_lengths.c", &["-pthread"]);
-    let named = [("-v 8000", "1", 70), ("-d 20000", "4", 75), ("-d 60000", "16", 80), ("-d 40000", "64", 80)];
+    let named = [
+        ("-d 30000", "1", 90),
+        ("-v 8000", "1", 70),
+        ("-d 20000", "4", 75),
+        ("-d 60000", "16", 80),
+        ("-d 40000", "64", 80),
+    ];
     // Not at some limits only: what the heap takes last must not be what it needs to use the rest.
     let steps = (6000..20_000).step_by(700);
     let in_steps = steps.flat_map(|kib| [(format!("-v {kib}"), "1", 70), (format!("-d {kib}"), "1", 85)]);

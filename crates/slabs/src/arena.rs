@@ -435,7 +435,7 @@ impl ArenaState {
         ARENA.slabs_placed.fetch_add(1, Ordering::Relaxed);
         let number = ARENA.number_of(start.addr().get())?;
         if number >= FEW_SLABS && !ARENA.has_grain_map(number) {
-            // Once all memory is refused, the blocks of slabs that dissolve are what is left, and no memory for maps.
+            // Once the system refuses all memory, slabs that dissolve serve what is asked for, if they have maps.
             let _ = self.cover_grain_maps(number as usize + MAPS_AHEAD).or_else(|Refused| self.cover_grain_map(number));
         }
         Some((number, was_kept, stretch))

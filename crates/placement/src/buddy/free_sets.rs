@@ -4,7 +4,8 @@
 //! split is noted as a whole: the high halves that it left are in no set until their order has a second free block, or
 //! another long block is split.
 //!
-//! Invariant: if the noted split left the only free block of an order, the order's set is empty, on all levels.
+//! Invariants: if the noted split left the only free block of an order, the order's set is empty, on all levels; the
+//! block that was split began at a multiple of its length, which is more than that of any half.
 
 use crate::bit_tree::{self, BitTree};
 use crate::bits::lowest;
@@ -257,6 +258,36 @@ impl FreeSets<'_> {
                 return Err(order);
             }
         }
-        if (self.cells.get(FREE) | self.split()) >> orders == 0 { Ok(()) } else { Err(orders) }
+        let is_known = (self.cells.get(FREE) | self.split()) >> orders == 0;
+        if is_known && self.is_split_aligned() { Ok(()) } else { Err(orders) }
+    }
+
+    /// Returns whether the noted split began at a multiple of a length above those of the halves that it left.
+    fn is_split_aligned(&self) -> bool {
+        let split = self.split();
+        split == 0 || split.checked_shr(self.cells.get(SPLIT_START).trailing_zeros()).unwrap_or(0) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Buddy;
+    use crate::engine::Engine;
+    use crate::rules::Rules;
+
+    /// The half that is left begins where the block is said to have been split: its buddy would not join it.
+    #[test]
+    fn a_split_that_began_at_its_half_is_noticed() {
+        let rules = Rules::default();
+        let mut metadata = [0; 200];
+        let mut buddy = Buddy::create(&mut metadata, 64 * 16, &rules).unwrap();
+        for granules in [1, 1, 2, 4, 8, 16] {
+            buddy.allocate(granules * 16, 16).unwrap();
+        }
+        assert_eq!(buddy.heap.index.split_half(5), Some(32));
+        buddy.check().unwrap();
+        buddy.heap.index.cells.set(SPLIT_START, 32);
+        assert!(buddy.check().is_err());
     }
 }

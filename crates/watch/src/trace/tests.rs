@@ -493,7 +493,8 @@ fn a_refused_resize_is_told() {
     requests(&[0, 16]).into_iter().for_each(|event| drop(told(event)));
     assert_eq!(
         told(Event::Resize { block: 1, becomes: 2, size: 401 }),
-        "realloc of block 1 to 401 B: no room | No room where it is. No hole holds it, and the heap may not grow so far."
+        "realloc of block 1 to 401 B: no room | No room where it is. No hole holds it, and the heap may not grow so \
+         far."
     );
     assert_eq!(
         told(Event::Resize { block: 0, becomes: 3, size: 401 }),
