@@ -263,3 +263,62 @@ impl Buddies {
         u64::try_from(used.sum::<u128>() + u128::from(len)).unwrap_or(u64::MAX)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use heapwright_trace::Kind;
+
+    use heapwright_rules::RuleSet;
+
+    use super::*;
+    use crate::{Effect, Model, Simulation};
+
+    const USUAL: Requests = RuleSet::SIMULATED.requests;
+
+    fn request(block: u64, size: u64, align: u64) -> Event {
+        Event::Allocate { block, kind: Kind::Malloc, size, align }
+    }
+
+    #[test]
+    fn sizes_are_rounded_like_those_of_the_engine() {
+        let recording = Recording::of([
+            request(0, 0, 16),
+            request(1, 17, 16),
+            Event::Free { block: 0 },
+            Event::Resize { block: 1, becomes: 2, size: 70 },
+            Event::Free { block: 7 },
+        ]);
+        let rules = Rules { header: 16, ..Rules::default() };
+        let demand = Demand::of(&recording, &rules, &USUAL).unwrap();
+        assert_eq!((demand.requests, demand.resizes, demand.aligned), (2, 1, 0));
+        assert_eq!((demand.peak_requested, demand.peak_rounded), (70, 96));
+        assert_eq!((demand.peak_doubled, demand.largest_rounded, demand.largest_doubled), (128, 96, 128));
+        // While the block moves: 48 bytes of the old place, and two holes that are one granule too short.
+        assert_eq!(demand.always_enough, 48 + 2 * 80 + 16);
+        assert_eq!(demand.least_region(PolicyKind::Best, &rules), 96);
+    }
+
+    #[test]
+    fn an_alignment_of_16_counts_where_it_is_asked_for_and_above_the_granule() {
+        let rules = Rules { granule: 8, ..Rules::default() };
+        let model = Model::with(PolicyKind::First, rules);
+        for (kind, second, aligned) in [(Kind::Malloc, 8, 0), (Kind::Aligned, 16, 1)] {
+            let events = [request(0, 8, 16), Event::Allocate { block: 1, kind, size: 8, align: 16 }];
+            let demand = Demand::of(&Recording::of(events), &rules, &model.requests).unwrap();
+            assert_eq!(demand.aligned, aligned);
+            let mut simulation = Simulation::new(&model).unwrap();
+            let effects = events.map(|event| simulation.apply(&event));
+            assert!(matches!(effects[1], Effect::Placed(placed) if placed.offset == second), "{kind:?}: {effects:?}");
+        }
+    }
+
+    #[test]
+    fn huge_sizes_do_not_overflow() {
+        let events = [request(0, u64::MAX, 1 << 63), request(1, u64::MAX, 16), Event::Free { block: 0 }];
+        let demand = Demand::of(&Recording::of(events), &Rules::default(), &USUAL).unwrap();
+        assert_eq!((demand.requests, demand.aligned), (2, 1));
+        assert!(demand.peak_rounded > 1 << 56 && demand.always_enough > 1 << 56);
+        let resized = [request(0, 1, 16), Event::Resize { block: 0, becomes: 1, size: u64::MAX }];
+        assert_eq!(Demand::of(&Recording::of(resized), &Rules::default(), &USUAL).unwrap().peak_doubled, u64::MAX);
+    }
+}
