@@ -370,8 +370,8 @@ void *hw_shared_allocate(hw_shared *heap, size_t size);
 void *hw_shared_allocate_aligned(hw_shared *heap, size_t size, size_t alignment);
 hw_status hw_shared_try_allocate(hw_shared *heap, size_t size, size_t alignment, void **block);
 
-/* As hw_resize, hw_free and hw_usable_size. While a block is resized, no other thread frees or resizes it. A process
- * that is killed while a block moves may leave it at both addresses. */
+/* As hw_resize, hw_free and hw_usable_size. While a block is resized, no other thread of any process frees or resizes
+ * it, or writes to it. A process that is killed while a block moves may leave it at both addresses. */
 void *hw_shared_resize(hw_shared *heap, void *block, size_t size);
 hw_status hw_shared_try_resize(hw_shared *heap, void **block, size_t size);
 hw_status hw_shared_free(hw_shared *heap, void *block);
@@ -399,7 +399,8 @@ typedef void (*hw_shared_filler)(void *block, uint64_t old, void *context);
 hw_status hw_shared_allocate_into(hw_shared *heap, uint64_t word, size_t size, hw_shared_filler fill, void *context,
                                   uint64_t *offset);
 
-/* Resizes the block that the word shows; it may move, and the word follows it. Contents are copied under the lock. */
+/* Resizes the block that the word shows; it may move, and the word follows it. Contents are copied under the lock;
+ * meanwhile, no other thread of any process frees or resizes the block, or writes to it. */
 hw_status hw_shared_resize_into(hw_shared *heap, uint64_t word, size_t size, uint64_t *offset);
 
 /* Returns what a word will contain that showed a block which is about to be freed: the link to the next, or 0. */

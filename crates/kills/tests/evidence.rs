@@ -59,7 +59,9 @@ fn handles_that_leave_nothing_are_not_listed() {
         let other = spot.open();
         let (own, passed_on) = (other.allocate(100).unwrap(), other.allocate(100).unwrap());
         let adopted = other.allocate(100).unwrap();
-        other.resize(own, 9000).and_then(|moved| other.deallocate(moved)).unwrap();
+        // SAFETY: no other thread uses the block.
+        let moved = unsafe { other.resize(own, 9000) };
+        moved.and_then(|moved| other.deallocate(moved)).unwrap();
         heap.deallocate(passed_on).unwrap();
         heap.adopt(adopted).unwrap();
         other.close().unwrap();
@@ -223,7 +225,8 @@ fn a_block_that_moves_is_copied_outside_the_lock() {
             let block = heap.allocate(LONG).unwrap();
             heap.allocate(64).unwrap();
             begun.store(1, Ordering::Release);
-            heap.resize(block, LONG + 4096).is_ok()
+            // SAFETY: only this thread uses the block.
+            unsafe { heap.resize(block, LONG + 4096) }.is_ok()
         });
         await_at_least(begun, 1);
         std::thread::sleep(Duration::from_millis(1 + attempt % 8));

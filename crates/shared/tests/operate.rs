@@ -5,7 +5,7 @@ mod common;
 use std::fs::File;
 use std::ptr::NonNull;
 
-use common::{Spot, growing, of};
+use common::{Spot, growing, of, resize, resize_into};
 use heapwright_placement::{AnyEngine, Engine, Growth, PolicyKind, Rules};
 use heapwright_shared::{BlockState, Error, Offset, Settings, SharedHeap, SmallBlocks};
 
@@ -105,15 +105,15 @@ fn resize_moves_contents_when_it_must() {
         unsafe { heap.pointer(block).write_bytes(0x5a, 256) };
         let _wall = heap.allocate(64).unwrap();
         let _another = heap.allocate(64).unwrap();
-        let moved = heap.resize(block, 5000).unwrap();
+        let moved = resize(&heap, block, 5000).unwrap();
         // SAFETY: within the block.
         assert!((0..256).all(|index| unsafe { heap.pointer(moved).add(index).read() } == 0x5a));
         assert!(heap.usable_size(moved).unwrap() >= 5000);
         if moved != block {
             assert!(matches!(heap.deallocate(block), Err(Error::AlreadyFree { .. } | Error::NotABlock { .. })));
         }
-        assert_eq!(heap.resize(moved, 10).unwrap(), moved);
-        assert!(matches!(heap.resize(moved, 1 << 20), Err(Error::Full { .. })));
+        assert_eq!(resize(&heap, moved, 10).unwrap(), moved);
+        assert!(matches!(resize(&heap, moved, 1 << 20), Err(Error::Full { .. })));
         assert_eq!(heap.resize_in_place(moved, 1 << 20), Err(Error::NoRoom { bytes: 1 << 20 }));
         heap.deallocate(moved).unwrap();
         heap.check().unwrap();
@@ -150,7 +150,7 @@ fn wrong_offsets_are_refused() {
         let offset = Offset::new(offset).unwrap();
         assert_eq!(heap.deallocate(offset), Err(Error::NotABlock { offset: offset.get() }));
         assert_eq!(heap.usable_size(offset), Err(Error::NotABlock { offset: offset.get() }));
-        assert!(heap.resize(offset, 10).is_err());
+        assert!(resize(&heap, offset, 10).is_err());
         assert!(heap.adopt(offset).is_err());
         assert!(heap.set_root("wrong", offset).is_err());
     }
@@ -172,12 +172,12 @@ fn a_freed_block_is_told_from_what_never_was_one() {
         let freed = Error::AlreadyFree { offset: block.get() };
         for heap in [&heap, &spot.open()] {
             assert_eq!(heap.deallocate(block), Err(freed.clone()));
-            assert_eq!(heap.resize(block, 10), Err(freed.clone()));
+            assert_eq!(resize(heap, block, 10), Err(freed.clone()));
             assert_eq!(heap.resize_in_place(block, 10), Err(freed.clone()));
             assert_eq!(heap.usable_size(block), Err(freed.clone()));
             assert_eq!(heap.adopt(block), Err(freed.clone()));
             assert_eq!(heap.set_root("freed", block), Err(freed.clone()));
-            assert_eq!(heap.resize_into(word, 10), Err(freed.clone()));
+            assert_eq!(resize_into(heap, word, 10), Err(freed.clone()));
             assert_eq!(heap.free_from(word, |_| None), Err(freed.clone()));
         }
         assert!(freed.to_string().contains("freed before"), "{freed}");

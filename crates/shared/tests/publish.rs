@@ -5,7 +5,7 @@ mod common;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use common::{Spot, fork, kill, of, reap};
+use common::{Spot, fork, kill, of, reap, resize_into};
 use heapwright_shared::{
     BlockState, Error, Leavers, Offset, PolicyKind, Reclaimed, Relocatable, Settings, SharedHeap, SmallBlocks, Traced,
 };
@@ -87,12 +87,12 @@ fn the_word_follows_a_block_that_moves() {
         let spot = Spot::new("follow");
         let heap = spot.create(&settings);
         let word: Offset<Option<Offset>> = heap.allocate_value(None).unwrap();
-        assert_eq!(heap.resize_into(word, 10), Err(Error::NotABlock { offset: 0 }));
+        assert_eq!(resize_into(&heap, word, 10), Err(Error::NotABlock { offset: 0 }));
         // SAFETY: the block is as long.
         heap.allocate_into(word, 100, |block, _| unsafe { block.write_bytes(7, 100) }).unwrap();
         heap.allocate(100).unwrap();
         for bytes in [150, 3000, 20, 9000, 100] {
-            let at = heap.resize_into(word, bytes).unwrap();
+            let at = resize_into(&heap, word, bytes).unwrap();
             // SAFETY: no other thread uses the word.
             assert_eq!(unsafe { *heap.get(word) }, Some(at));
             // SAFETY: the block holds so many bytes of what was written.
@@ -100,7 +100,7 @@ fn the_word_follows_a_block_that_moves() {
             assert_eq!(used(&heap), 3);
             heap.check().unwrap();
         }
-        assert_eq!(heap.resize_into(word, 1 << 20), Err(Error::Full { bytes: 1 << 20 }));
+        assert_eq!(resize_into(&heap, word, 1 << 20), Err(Error::Full { bytes: 1 << 20 }));
         heap.check().unwrap();
         assert!(heap.free_from(word, |_| None).unwrap().is_some());
         assert_eq!(heap.free_from(word, |_| None), Ok(None));
@@ -118,7 +118,7 @@ fn words_that_are_none_are_refused() {
         let word = Offset::new(wrong).unwrap();
         let refused = Error::NotAWord { offset: wrong };
         assert_eq!(heap.allocate_into(word, 8, |_, _| panic!("nothing is to be filled")), Err(refused.clone()));
-        assert_eq!(heap.resize_into(word, 8), Err(refused.clone()));
+        assert_eq!(resize_into(&heap, word, 8), Err(refused.clone()));
         assert_eq!(heap.free_from(word, |_| panic!("nothing is to be freed")), Err(refused));
     }
     // A word in the block that it shows.
@@ -126,7 +126,7 @@ fn words_that_are_none_are_refused() {
     unsafe { heap.pointer(block).cast::<u64>().write(block.get()) };
     let refused = Error::NotAWord { offset: block.get() };
     assert_eq!(heap.free_from(block.cast(), |_| None), Err(refused.clone()));
-    assert_eq!(heap.resize_into(block.cast(), 1 << 12), Err(refused));
+    assert_eq!(resize_into(&heap, block.cast(), 1 << 12), Err(refused));
     heap.check().unwrap();
 }
 
@@ -251,7 +251,7 @@ fn words_and_blocks_in_slabs_and_outside_them() {
             };
             let at = one.allocate_into(word, bytes, filled).unwrap();
             assert_eq!(used(&heap), 3);
-            let moved = two.resize_into(word, 3 * bytes).unwrap();
+            let moved = resize_into(two, word, 3 * bytes).unwrap();
             // SAFETY: the block holds what was written.
             assert!((0..bytes).all(|index| unsafe { two.pointer(moved).add(index).read() } == 9));
             assert_eq!(used(&heap), 3);

@@ -7,7 +7,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use common::{Spot, fork, growing, kill, of, reap};
+use common::{Spot, fork, growing, kill, of, reap, resize};
 use heapwright_shared::{BlockState, Error, Leavers, Offset, PolicyKind, Settings, SharedHeap, SmallBlocks, Snapshot};
 
 fn slabs(settings: Settings) -> Settings {
@@ -72,7 +72,7 @@ fn any_handle_frees_what_any_other_allocated() {
                     let at = rng.usize(..model.len());
                     let (block, bytes, tag) = model[at];
                     let new = rng.usize(1..3000);
-                    if let Ok(moved) = heap.resize(block, new) {
+                    if let Ok(moved) = resize(heap, block, new) {
                         assert!(holds(heap, moved, bytes.min(new), tag));
                         fill(heap, moved, new, tag);
                         model[at] = (moved, new, tag);
@@ -183,7 +183,7 @@ fn a_block_grows_in_a_full_heap_of_empty_slabs() {
             blocks.push(block);
         }
         blocks.into_iter().for_each(|block| heap.deallocate(block).unwrap());
-        let longer = heap.resize(long, 300_000).unwrap();
+        let longer = resize(&heap, long, 300_000).unwrap();
         assert!(holds(&heap, longer, 8000, 7), "{policy:?}");
         heap.check().unwrap();
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use common::{Spot, fork, growing, kill, of, reap};
+use common::{Spot, fork, growing, kill, of, reap, resize};
 use heapwright_shared::{
     Access, Condition, Error, Owner, Place, PolicyKind, Settings, SharedHeap, SmallBlocks, Snapshot, Strangers,
 };
@@ -272,7 +272,7 @@ fn a_handle_does_nothing_to_what_it_has_found_damaged() {
         assert!(matches!(found, Error::Corrupted { .. }), "{policy:?}: {found}");
         assert_eq!(heap.allocate(100).unwrap_err(), found, "{policy:?}");
         assert_eq!(heap.deallocate(block).unwrap_err(), found, "{policy:?}");
-        assert_eq!(heap.resize(other, 50).unwrap_err(), found, "{policy:?}");
+        assert_eq!(resize(&heap, other, 50).unwrap_err(), found, "{policy:?}");
         assert_eq!(heap.usable_size(other).unwrap_err(), found, "{policy:?}");
         assert_eq!(heap.check().unwrap_err(), found, "{policy:?}");
         assert_eq!(heap.close().unwrap_err(), found, "{policy:?}");

@@ -28,7 +28,8 @@ fn address_of(heap: &SharedHeap, block: Offset) -> *mut c_void {
 /// Makes `block` hold `size` bytes, or allocates a block if there is none.
 fn resize_or_allocate(heap: &SharedHeap, block: Option<Offset>, size: usize) -> Result<Offset, Failure> {
     Ok(match block {
-        Some(block) => heap.resize(block, size)?,
+        // SAFETY: as the header requires, no other thread uses the block meanwhile.
+        Some(block) => unsafe { heap.resize(block, size)? },
         None => heap.allocate(size)?,
     })
 }

@@ -40,7 +40,8 @@ pub(crate) fn allocate_into(
 }
 
 pub(crate) fn resize_into(heap: &SharedHeap, word: u64, size: usize) -> Result<u64, Failure> {
-    Ok(heap.resize_into(word_at(word)?, size)?.get())
+    // SAFETY: as the header requires, no other thread uses the block meanwhile.
+    Ok(unsafe { heap.resize_into(word_at(word)?, size)? }.get())
 }
 
 pub(crate) fn free_from(

@@ -211,14 +211,16 @@ impl HeapOperation {
             },
             Action::Free(piece) => heap.deallocate(self.block(piece)?).map_err(words("deallocate"))?,
             Action::Resize { block, bytes } => {
-                return heap.resize(self.block(block)?, bytes).map(Some).map_err(words("resize"));
+                // SAFETY: no other thread uses the block.
+                return unsafe { heap.resize(self.block(block)?, bytes) }.map(Some).map_err(words("resize"));
             }
             Action::AllocateInto(bytes) => {
                 let fill_in = |block, _| fill(heap, heap.offset_of(block).expect("a block of the heap"), 128, NEW);
                 heap.allocate_into(self.word()?, bytes, fill_in).map_err(words("allocate_into"))?;
             }
             Action::ResizeInto { bytes, .. } => {
-                return heap.resize_into(self.word()?, bytes).map(Some).map_err(words("resize_into"));
+                // SAFETY: as above.
+                return unsafe { heap.resize_into(self.word()?, bytes) }.map(Some).map_err(words("resize_into"));
             }
             Action::Pass(bytes) => {
                 let fill_in = |block, _| fill(heap, heap.offset_of(block).expect("a block of the heap"), bytes, NEW);

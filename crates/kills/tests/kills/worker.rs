@@ -107,7 +107,8 @@ impl Worker<'_> {
         }
         let new_bytes = self.some_bytes();
         entry.set(Stage::Changing);
-        let place = match self.heap.resize(offset, new_bytes) {
+        // SAFETY: the block is this process's own, and only this thread uses it.
+        let place = match unsafe { self.heap.resize(offset, new_bytes) } {
             Ok(place) => place,
             Err(Error::Full { .. }) => {
                 entry.set(Stage::Live);

@@ -145,20 +145,33 @@ impl SharedHeap {
     /// Makes the block at `offset` hold `bytes` (0 is taken as 1), where it is or, with its contents, elsewhere;
     /// returns where.
     ///
-    /// Long contents are copied without the lock, so that the others go on meanwhile. No other thread may free or
-    /// resize the block until this returns. A process that is killed on the way may leave the block at both places, the
-    /// new one being its own.
+    /// Long contents are copied without the lock, so that the others go on meanwhile. A process that is killed on the
+    /// way may leave the block at both places, the new one being its own.
     ///
     /// # Errors
     /// As [`SharedHeap::resize_in_place`] and [`SharedHeap::allocate`]; the block is as before. If it is
     /// [`Error::TimedOut`] after the contents were copied, the copy stays as another block of the caller's.
-    pub fn resize(&self, offset: Offset, bytes: usize) -> Result<Offset, Error> {
+    ///
+    /// # Safety
+    /// Until this returns, no other thread of any process frees or resizes the block, or writes to it.
+    ///
+    /// ```compile_fail,E0133
+    /// use heapwright_shared::{Offset, SharedHeap};
+    ///
+    /// fn lengthen(heap: &SharedHeap, block: Offset) -> Option<Offset> {
+    ///     heap.resize(block, 100).ok() // needs an `unsafe` block, with the promise beside it
+    /// }
+    /// ```
+    pub unsafe fn resize(&self, offset: Offset, bytes: usize) -> Result<Offset, Error> {
         if let Some(had) = self.small_size(offset)? {
-            return self.resize_small(offset, had, bytes);
+            // SAFETY: the caller's promise; the block has `had` bytes.
+            return unsafe { self.resize_small(offset, had, bytes) };
         }
-        let resized = match self.resize_or_place(offset, bytes) {
+        // SAFETY: the caller's promise.
+        let resized = match unsafe { self.resize_or_place(offset, bytes) } {
             Err(Error::Full { .. } | Error::NoSpace { .. }) if self.tidy_slabs()? => {
-                self.resize_or_place(offset, bytes)?
+                // SAFETY: as above.
+                unsafe { self.resize_or_place(offset, bytes)? }
             }
             resized => resized?,
         };
@@ -166,7 +179,8 @@ impl SharedHeap {
             Resized::At(offset) => return Ok(offset),
             Resized::Uncopied { moved, holds } => (moved, holds),
         };
-        self.mapping.copy_block(offset, moved, holds);
+        // SAFETY: nothing uses the new block yet; the old one is the caller's, who promises that nothing writes to it.
+        unsafe { self.mapping.copy_block(offset, moved, holds) };
         let mut section = self.enter()?;
         match section.deallocate(offset) {
             Ok(()) => Ok(moved),
@@ -177,7 +191,10 @@ impl SharedHeap {
 
     /// Makes a block of the engine hold `bytes` where it is, or elsewhere if it is short enough to be copied under the
     /// lock; otherwise allocates another one for its contents.
-    fn resize_or_place(&self, offset: Offset, bytes: usize) -> Result<Resized, Error> {
+    ///
+    /// # Safety
+    /// As [`SharedHeap::resize`].
+    unsafe fn resize_or_place(&self, offset: Offset, bytes: usize) -> Result<Resized, Error> {
         let mut section = self.enter()?;
         match section.resize(offset, bytes) {
             Err(Error::NoRoom { .. }) => {}
@@ -188,18 +205,23 @@ impl SharedHeap {
         if holds > COPIED_UNDER_THE_LOCK {
             return Ok(Resized::Uncopied { moved, holds });
         }
-        self.mapping.copy_block(offset, moved, holds);
+        // SAFETY: nothing uses the new block yet, and nothing writes to the old one.
+        unsafe { self.mapping.copy_block(offset, moved, holds) };
         section.deallocate(offset).map(|()| Resized::At(moved))
     }
 
     /// Makes a block of a slab, `had` bytes long, hold `bytes`. Killed before the free, this process has the block
     /// twice.
-    fn resize_small(&self, offset: Offset, had: usize, bytes: usize) -> Result<Offset, Error> {
+    ///
+    /// # Safety
+    /// As [`SharedHeap::resize`].
+    unsafe fn resize_small(&self, offset: Offset, had: usize, bytes: usize) -> Result<Offset, Error> {
         if bytes <= had {
             return Ok(offset);
         }
         let moved = self.allocate(bytes)?;
-        self.mapping.copy_block(offset, moved, had);
+        // SAFETY: as above.
+        unsafe { self.mapping.copy_block(offset, moved, had) };
         match self.deallocate(offset) {
             Ok(()) => Ok(moved),
             Err(refused) => self.deallocate(moved).and(Err(refused)),

@@ -104,8 +104,12 @@ impl SharedHeap {
     /// # Errors
     /// [`Error::NotAWord`], also for a word in the block itself; [`Error::NotABlock`] or [`Error::AlreadyFree`] when
     /// `word` contains no block's offset; and as [`SharedHeap::allocate_into`]. Nothing has changed then.
-    pub fn resize_into(&self, word: Link, bytes: usize) -> Result<Offset, Error> {
-        self.publish_by(|publisher| publisher.resize_into(word, bytes))
+    ///
+    /// # Safety
+    /// Until this returns, no other thread of any process frees or resizes the block, or writes to it.
+    pub unsafe fn resize_into(&self, word: Link, bytes: usize) -> Result<Offset, Error> {
+        // SAFETY: the caller's promise.
+        self.publish_by(|publisher| unsafe { publisher.resize_into(word, bytes) })
     }
 
     /// Frees the block whose offset `word` contains, and stores in `word` what `next` returns, as one step. Returns the
@@ -192,7 +196,9 @@ impl<'h> Publisher<'h, '_> {
         Ok(new.offset)
     }
 
-    fn resize_into(&mut self, word: Link, bytes: usize) -> Result<Offset, Error> {
+    /// # Safety
+    /// As [`SharedHeap::resize_into`].
+    unsafe fn resize_into(&mut self, word: Link, bytes: usize) -> Result<Offset, Error> {
         let old = self.linked(word)?.ok_or(Error::NotABlock { offset: 0 })?;
         match old.small {
             Some(_) if bytes <= old.size => return Ok(old.offset),
@@ -206,7 +212,8 @@ impl<'h> Publisher<'h, '_> {
             Some(new) => new,
             None => Unlinked { offset: self.section.place_unlinked(bytes)?, small: None },
         };
-        self.section.mapping().copy_block(old.offset, new.offset, old.size.min(bytes));
+        // SAFETY: no word shows the new block yet, and nothing writes to the old one, as the caller promises.
+        unsafe { self.section.mapping().copy_block(old.offset, new.offset, old.size.min(bytes)) };
         let published = new.published_in(word);
         self.release_and_publish(&old, published, Some(&new))?;
         Ok(new.offset)

@@ -164,10 +164,13 @@ impl Sections {
     }
 
     /// Copies the first `bytes` of one block to another.
-    pub(crate) fn copy_block(&self, from: Offset, to: Offset, bytes: usize) {
+    ///
+    /// # Safety
+    /// Nothing uses the new block, or writes to the old one.
+    pub(crate) unsafe fn copy_block(&self, from: Offset, to: Offset, bytes: usize) {
         let base = self.base;
         // SAFETY: both were used blocks of the heap under the lock, and so within the segment and apart; each holds as
-        // much. No other thread uses the new one, and the caller may have the old one read.
+        // much. Nothing else uses their bytes meanwhile.
         unsafe { base.add(to.get() as usize).copy_from_nonoverlapping(base.add(from.get() as usize), bytes) };
     }
 

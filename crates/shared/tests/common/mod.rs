@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use heapwright_shared::{Access, Place, PolicyKind, Settings, SharedHeap};
+use heapwright_shared::{Access, Error, Offset, Place, PolicyKind, Settings, SharedHeap};
 
 /// Where the lock lies in a segment.
 pub const LOCK: u64 = 128;
@@ -38,6 +38,18 @@ impl Deref for Spot {
     fn deref(&self) -> &Place {
         &self.0
     }
+}
+
+/// Resizes a block that no other thread uses.
+pub fn resize(heap: &SharedHeap, block: Offset, bytes: usize) -> Result<Offset, Error> {
+    // SAFETY: no other thread uses the blocks of these tests.
+    unsafe { heap.resize(block, bytes) }
+}
+
+/// Resizes the block that a word shows, which no other thread uses.
+pub fn resize_into(heap: &SharedHeap, word: Offset<Option<Offset>>, bytes: usize) -> Result<Offset, Error> {
+    // SAFETY: as above.
+    unsafe { heap.resize_into(word, bytes) }
 }
 
 impl Drop for Spot {
