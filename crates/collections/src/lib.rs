@@ -7,9 +7,12 @@
 //! which a mutex ensures.
 //!
 //! **Kills.** A process may be killed at any store. A vector and a string are then as before or after the operation. A
-//! map is too, but for its length, which [`AttachedMap::recount`] corrects; call it when
-//! [`previous_holder_died`](heapwright_shared::MutexGuard::previous_holder_died) returns true. A block of the
-//! collection may be left behind, which reclaiming finds.
+//! map is too, with three exceptions. [`AttachedMap::recount`] corrects its length; call it when
+//! [`previous_holder_died`](heapwright_shared::MutexGuard::previous_holder_died) returns true. A value that
+//! [`AttachedMap::insert`] was to replace may be half the old and half the new one, unless it is a word of eight bytes
+//! or less: collections and other values that must not be mixed are replaced by [`AttachedMap::remove`] and
+//! [`AttachedMap::insert`], between which the key has none. [`AttachedMap::free`] may have removed some of the keys. A
+//! block of the collection may be left behind, which reclaiming finds.
 //!
 //! ```
 //! use heapwright_collections::{Map, Text};

@@ -99,7 +99,8 @@ impl<K: Key, V: Relocatable> AttachedMap<'_, K, V> {
         self.slots_mut()[at].value_mut()
     }
 
-    /// Sets the value of a key; returns the old one. Amortised constant time.
+    /// Sets the value of a key; returns the old one. Amortised constant time. If the process is killed meanwhile, a value
+    /// longer than eight bytes that was to be replaced may be half the old and half the new one.
     ///
     /// # Errors
     /// As [`SharedHeap::allocate`]. Nothing has changed then.
@@ -151,7 +152,8 @@ impl<K: Key, V: Relocatable> AttachedMap<'_, K, V> {
         self.map.length = self.occupied() as u64;
     }
 
-    /// Frees all keys and the table; the map is empty. What values refer to is not freed.
+    /// Frees all keys and the table; the map is empty. What values refer to is not freed. If the process is killed
+    /// meanwhile, some of the keys may be gone.
     ///
     /// # Errors
     /// As [`SharedHeap::deallocate`].

@@ -26,7 +26,8 @@ pub use regions::Regions;
 pub use resize::ReallocateError;
 
 /// Rules for small regions, and the default of [`FixedHeap`]: 8-byte granules and no counters.
-/// Metadata takes about 4 % of a long region and 72 bytes of one of 256.
+/// Metadata takes some 4 % of a long region (best and good fit 5 %, buddies 6 %, random fit 8 %), and 72 bytes of one
+/// of 256 (buddies 144).
 pub const COMPACT: Rules =
     Rules { granule: 8, header: 0, min_remainder: 1, growth: Growth::Fixed, phase: 0, statistics: Statistics::Off };
 

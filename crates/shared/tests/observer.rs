@@ -7,7 +7,8 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 
 use common::{Spot, fork, kill, reap};
 use heapwright_shared::{
-    Access, Condition, Error, Observer, Owner, Picture, ProcessState, Settings, SharedHeap, SmallBlocks, Snapshot,
+    Access, Condition, Error, Observer, Offset, Owner, Picture, ProcessState, Settings, SharedHeap, SmallBlocks,
+    Snapshot,
 };
 
 fn settings(small: SmallBlocks) -> Settings {
@@ -153,6 +154,23 @@ fn damaged_bytes_do_no_harm() {
         // The heap is mapped, but no longer backed: it cannot be closed.
         file.set_len((data + (256 << 10)) as u64).unwrap();
         std::mem::forget(heap);
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_short_is_an_error() {
+    let spot = Spot::new("cut");
+    spot.create(&settings(SmallBlocks::Placed)).close().unwrap();
+    let observer = Observer::open(&spot).unwrap();
+    let file = File::options().write(true).open(spot.path()).unwrap();
+    let whole = file.metadata().unwrap().len();
+    let last = Offset::new(whole - 8).unwrap();
+    assert_eq!(observer.read(last, &mut [0; 8]), Ok(8));
+    for length in [whole - 1, whole / 2, 100, 0] {
+        file.set_len(length).unwrap();
+        assert!(matches!(observer.picture(), Err(Error::WrongLength { .. })), "{length}");
+        assert!(matches!(observer.lock(), Err(Error::WrongLength { .. })), "{length}");
+        assert!(matches!(observer.read(last, &mut [0; 8]), Err(Error::WrongLength { .. })), "{length}");
     }
 }
 

@@ -5,7 +5,7 @@ mod common;
 use std::fs::File;
 use std::ptr::NonNull;
 
-use common::{Spot, growing, of, resize, resize_into};
+use common::{Spot, free_from, growing, of, resize, resize_into};
 use heapwright_placement::{AnyEngine, Engine, Growth, PolicyKind, Rules};
 use heapwright_shared::{BlockState, Error, Offset, Settings, SharedHeap, SmallBlocks};
 
@@ -178,7 +178,7 @@ fn a_freed_block_is_told_from_what_never_was_one() {
             assert_eq!(heap.adopt(block), Err(freed.clone()));
             assert_eq!(heap.set_root("freed", block), Err(freed.clone()));
             assert_eq!(resize_into(heap, word, 10), Err(freed.clone()));
-            assert_eq!(heap.free_from(word, |_| None), Err(freed.clone()));
+            assert_eq!(free_from(heap, word, |_| None), Err(freed.clone()));
         }
         assert!(freed.to_string().contains("freed before"), "{freed}");
     }

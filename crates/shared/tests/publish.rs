@@ -5,7 +5,7 @@ mod common;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use common::{Spot, fork, kill, of, reap, resize_into};
+use common::{Spot, allocate_into, fork, free_from, kill, of, reap, resize_into};
 use heapwright_shared::{
     BlockState, Error, Leavers, Offset, PolicyKind, Reclaimed, Relocatable, Settings, SharedHeap, SmallBlocks, Traced,
 };
@@ -29,7 +29,8 @@ fn list(heap: &SharedHeap) -> Head {
 }
 
 fn push(heap: &SharedHeap, head: Head, value: u64) -> Offset<Node> {
-    heap.allocate_value_into(head, |next| Node { next, value }).unwrap()
+    // SAFETY: the head of the list is such a word, and stays.
+    unsafe { heap.allocate_value_into(head, |next| Node { next, value }) }.unwrap()
 }
 
 fn pop(heap: &SharedHeap, head: Head) -> Option<u64> {
@@ -40,7 +41,7 @@ fn pop(heap: &SharedHeap, head: Head) -> Option<u64> {
         value = Some(node.value);
         node.next.map(Offset::cast)
     };
-    heap.free_from(head.cast(), next).unwrap();
+    free_from(heap, head.cast(), next).unwrap();
     value
 }
 
@@ -89,7 +90,7 @@ fn the_word_follows_a_block_that_moves() {
         let word: Offset<Option<Offset>> = heap.allocate_value(None).unwrap();
         assert_eq!(resize_into(&heap, word, 10), Err(Error::NotABlock { offset: 0 }));
         // SAFETY: the block is as long.
-        heap.allocate_into(word, 100, |block, _| unsafe { block.write_bytes(7, 100) }).unwrap();
+        allocate_into(&heap, word, 100, |block, _| unsafe { block.write_bytes(7, 100) }).unwrap();
         heap.allocate(100).unwrap();
         for bytes in [150, 3000, 20, 9000, 100] {
             let at = resize_into(&heap, word, bytes).unwrap();
@@ -102,8 +103,8 @@ fn the_word_follows_a_block_that_moves() {
         }
         assert_eq!(resize_into(&heap, word, 1 << 20), Err(Error::Full { bytes: 1 << 20 }));
         heap.check().unwrap();
-        assert!(heap.free_from(word, |_| None).unwrap().is_some());
-        assert_eq!(heap.free_from(word, |_| None), Ok(None));
+        assert!(free_from(&heap, word, |_| None).unwrap().is_some());
+        assert_eq!(free_from(&heap, word, |_| None), Ok(None));
     }
 }
 
@@ -117,15 +118,15 @@ fn words_that_are_none_are_refused() {
     for wrong in [8, 1, block.get() + 4, freed.get(), block.get() + (1 << 30), u64::MAX, u64::MAX - 7] {
         let word = Offset::new(wrong).unwrap();
         let refused = Error::NotAWord { offset: wrong };
-        assert_eq!(heap.allocate_into(word, 8, |_, _| panic!("nothing is to be filled")), Err(refused.clone()));
+        assert_eq!(allocate_into(&heap, word, 8, |_, _| panic!("nothing is to be filled")), Err(refused.clone()));
         assert_eq!(resize_into(&heap, word, 8), Err(refused.clone()));
-        assert_eq!(heap.free_from(word, |_| panic!("nothing is to be freed")), Err(refused));
+        assert_eq!(free_from(&heap, word, |_| panic!("nothing is to be freed")), Err(refused));
     }
     // A word in the block that it shows.
     // SAFETY: the block is the test's.
     unsafe { heap.pointer(block).cast::<u64>().write(block.get()) };
     let refused = Error::NotAWord { offset: block.get() };
-    assert_eq!(heap.free_from(block.cast(), |_| None), Err(refused.clone()));
+    assert_eq!(free_from(&heap, block.cast(), |_| None), Err(refused.clone()));
     assert_eq!(resize_into(&heap, block.cast(), 1 << 12), Err(refused));
     heap.check().unwrap();
 }
@@ -137,9 +138,11 @@ fn a_panic_while_a_block_is_filled_allocates_nothing() {
         let heap = spot.create(&settings);
         let head = list(&heap);
         push(&heap, head, 1);
-        let panicked = catch_unwind(AssertUnwindSafe(|| heap.allocate_value_into(head, |_| panic!("no value"))));
+        // SAFETY: as in `push`.
+        let fails = || unsafe { heap.allocate_value_into(head, |_| panic!("no value")) };
+        let panicked = catch_unwind(AssertUnwindSafe(fails));
         assert!(panicked.is_err());
-        assert!(catch_unwind(AssertUnwindSafe(|| heap.free_from(head.cast(), |_| panic!("no next")))).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| free_from(&heap, head.cast(), |_| panic!("no next")))).is_err());
         assert_eq!((values(&heap, head), used(&heap)), (vec![1], 2));
         heap.check().unwrap();
         push(&heap, head, 2);
@@ -249,7 +252,7 @@ fn words_and_blocks_in_slabs_and_outside_them() {
                 // SAFETY: the block is as long.
                 unsafe { block.write_bytes(9, bytes) };
             };
-            let at = one.allocate_into(word, bytes, filled).unwrap();
+            let at = allocate_into(one, word, bytes, filled).unwrap();
             assert_eq!(used(&heap), 3);
             let moved = resize_into(two, word, 3 * bytes).unwrap();
             // SAFETY: the block holds what was written.
@@ -258,7 +261,7 @@ fn words_and_blocks_in_slabs_and_outside_them() {
             if moved != at {
                 assert!(matches!(heap.deallocate(at), Err(Error::AlreadyFree { .. } | Error::NotABlock { .. })));
             }
-            assert_eq!(one.free_from(word, |_| None), Ok(Some(moved)));
+            assert_eq!(free_from(one, word, |_| None), Ok(Some(moved)));
             assert_eq!(used(&heap), 2);
             heap.check().unwrap();
         }
@@ -266,10 +269,10 @@ fn words_and_blocks_in_slabs_and_outside_them() {
     // A word in a free block of a slab, and the slab itself, which is no block.
     let freed = heap.allocate(64).unwrap();
     heap.deallocate(freed).unwrap();
-    assert_eq!(heap.free_from(freed.cast(), |_| None), Err(Error::NotAWord { offset: freed.get() }));
+    assert_eq!(free_from(&heap, freed.cast(), |_| None), Err(Error::NotAWord { offset: freed.get() }));
     // SAFETY: the word is the test's.
     unsafe { heap.pointer(inside.cast()).write(Some(freed)) };
-    assert_eq!(heap.free_from(inside.cast(), |_| None), Err(Error::AlreadyFree { offset: freed.get() }));
+    assert_eq!(free_from(&heap, inside.cast(), |_| None), Err(Error::AlreadyFree { offset: freed.get() }));
 }
 
 /// Room that only slabs have is given back for a block that a word is to show.
@@ -286,6 +289,6 @@ fn a_full_heap_takes_back_what_slabs_do_not_need() {
     }
     blocks.into_iter().for_each(|block| heap.deallocate(block).unwrap());
     let mut filled = 0;
-    heap.allocate_into(head.cast(), 900_000, |_, _| filled += 1).unwrap();
+    allocate_into(&heap, head.cast(), 900_000, |_, _| filled += 1).unwrap();
     assert_eq!((filled, used(&heap)), (1, 2));
 }

@@ -1,6 +1,7 @@
 //! Blocks that a word of the segment shows, and blocks that no root leads to.
 
 use core::ffi::c_void;
+use core::ptr::NonNull;
 
 use heapwright_shared::{Offset, SharedHeap};
 
@@ -30,17 +31,18 @@ pub(crate) fn allocate_into(
     fill: Option<Fill>,
     context: *mut c_void,
 ) -> Result<u64, Failure> {
-    let block = heap.allocate_into(word_at(word)?, size, |block, old| {
+    let fill = |block: NonNull<u8>, old: Option<Offset>| {
         if let Some(fill) = fill {
             // SAFETY: the caller's function, which takes its own context and a block of so many bytes.
             unsafe { fill(block.as_ptr().cast(), old.map_or(0, Offset::get), context) };
         }
-    })?;
-    Ok(block.get())
+    };
+    // SAFETY: as the header requires, the word serves these calls only, and its block stays.
+    Ok(unsafe { heap.allocate_into(word_at(word)?, size, fill)? }.get())
 }
 
 pub(crate) fn resize_into(heap: &SharedHeap, word: u64, size: usize) -> Result<u64, Failure> {
-    // SAFETY: as the header requires, no other thread uses the block meanwhile.
+    // SAFETY: as above; and no other thread uses the block meanwhile.
     Ok(unsafe { heap.resize_into(word_at(word)?, size)? }.get())
 }
 
@@ -50,10 +52,12 @@ pub(crate) fn free_from(
     next: Option<Next>,
     context: *mut c_void,
 ) -> Result<u64, Failure> {
-    let freed = heap.free_from(word_at(word)?, |block| {
+    let next = |block: NonNull<u8>| {
         // SAFETY: the caller's function, which takes its own context and the block that the word shows.
         next.and_then(|next| Offset::new(unsafe { next(block.as_ptr().cast(), context) }))
-    })?;
+    };
+    // SAFETY: as above.
+    let freed = unsafe { heap.free_from(word_at(word)?, next)? };
     Ok(freed.map_or(0, Offset::get))
 }
 

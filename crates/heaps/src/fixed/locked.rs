@@ -96,6 +96,9 @@ impl<P: Policy> Default for LockedHeap<P> {
 /// [`LockedHeap`], not for interrupt handlers, nor for the child of a `fork` that was made while another thread held
 /// the lock: it waits for ever. If `N` bytes are too few for a heap, every allocation fails.
 ///
+/// It belongs into a `static`, where it stays. One that is moved after its first allocation refuses every request; it
+/// must not be used again at the address that it had before, which it cannot tell.
+///
 /// ```
 /// use heapwright::{BestFit, StaticHeap};
 ///
@@ -147,7 +150,8 @@ impl<const N: usize, P: Policy<Choice = ()>> StaticHeap<N, P> {
                 made.heap.write(FixedHeap::new(unsafe { &mut *bytes }).ok()?);
                 made.home = bytes.addr();
             }
-            // SAFETY: `home` is not 0, so that the heap was written, and the bytes that it refers to have not moved.
+            // SAFETY: `home` is not 0, so that the heap was written; the bytes that it refers to are where they were,
+            // and have not been elsewhere, as the type requires.
             (made.home == bytes.addr()).then(|| work(unsafe { made.heap.assume_init_mut() }))
         })
     }

@@ -98,7 +98,7 @@ impl DirtyPages {
         self.marked != before || self.is_watched
     }
 
-    /// Removes the marks of these pages; returns whether all of them had one.
+    /// Removes the marks of these pages; returns whether all of them had one. Pages outside of the heap have none.
     pub(super) fn unmark(&mut self, pages: Range<usize>) -> bool {
         // Without marks the table is not touched: a small program has no page of it.
         if self.marked == 0 {
@@ -106,7 +106,7 @@ impl DirtyPages {
         }
         let (mut left, count) = (self.marked, pages.len());
         for word in pages.start / 64..pages.end.div_ceil(64) {
-            let bits = &mut self.words()[word];
+            let Some(bits) = self.words().get_mut(word) else { break };
             let found = *bits & mask_of(word, &pages);
             if found != 0 {
                 *bits &= !found;
@@ -242,5 +242,16 @@ mod tests {
             }
             assert_eq!(dirty.bytes(), plain.len() * page_size());
         }
+    }
+
+    #[test]
+    fn pages_outside_of_the_heap_have_no_marks() {
+        let bytes = 1 << 30;
+        let mut dirty = DirtyPages::new(Reservation::claim_table(DirtyPages::length(bytes).unwrap()).unwrap());
+        dirty.cover(bytes).unwrap();
+        assert!(dirty.mark_pages(0..bytes / page_size()));
+        let beyond = dirty.covered() * 64;
+        assert!(!dirty.unmark(beyond..beyond + 1) && !dirty.unmark(usize::MAX >> 12..usize::MAX >> 11));
+        assert_eq!(dirty.bytes(), bytes);
     }
 }

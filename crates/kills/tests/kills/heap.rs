@@ -216,18 +216,24 @@ impl HeapOperation {
             }
             Action::AllocateInto(bytes) => {
                 let fill_in = |block, _| fill(heap, heap.offset_of(block).expect("a block of the heap"), 128, NEW);
-                heap.allocate_into(self.word()?, bytes, fill_in).map_err(words("allocate_into"))?;
+                // SAFETY: the word serves these operations only, and its block stays.
+                unsafe { heap.allocate_into(self.word()?, bytes, fill_in) }.map_err(words("allocate_into"))?;
             }
             Action::ResizeInto { bytes, .. } => {
-                // SAFETY: as above.
+                // SAFETY: as above, and no other thread uses the block that the word shows.
                 return unsafe { heap.resize_into(self.word()?, bytes) }.map(Some).map_err(words("resize_into"));
             }
             Action::Pass(bytes) => {
                 let fill_in = |block, _| fill(heap, heap.offset_of(block).expect("a block of the heap"), bytes, NEW);
-                heap.allocate_into(self.word()?, bytes, fill_in).map_err(words("allocate_into"))?;
-                heap.free_from(self.word()?, |_| None).map_err(words("free_from"))?;
+                // SAFETY: as above.
+                unsafe { heap.allocate_into(self.word()?, bytes, fill_in) }.map_err(words("allocate_into"))?;
+                // SAFETY: as above.
+                unsafe { heap.free_from(self.word()?, |_| None) }.map_err(words("free_from"))?;
             }
-            Action::FreeFrom(_) => drop(heap.free_from(self.word()?, |_| None).map_err(words("free_from"))?),
+            Action::FreeFrom(_) => {
+                // SAFETY: as above.
+                unsafe { heap.free_from(self.word()?, |_| None) }.map_err(words("free_from"))?;
+            }
             Action::Grow(bytes) => heap.grow(bytes).map_err(words("grow"))?,
             Action::SetRoot { name, block } => {
                 heap.set_root(name, self.block(block)?).map_err(words("set_root"))?;

@@ -53,7 +53,7 @@ pub struct Mutex<T: Relocatable> {
 /// The right to use the value of a [`Mutex`]. The mutex is unlocked when the guard is dropped.
 pub struct MutexGuard<'h, T: Relocatable> {
     mutex: &'h Mutex<T>,
-    /// The count of forks when the mutex was locked: the child of a fork does not hold it.
+    /// The count of forks when the mutex was locked: the child of a fork does not unlock it.
     forks: u64,
 }
 
@@ -77,7 +77,8 @@ impl SharedHeap {
     /// [`Error::MutexHeld`], [`Error::HolderUnknown`]; in the child of a fork, those of attaching.
     ///
     /// # Safety
-    /// A `Mutex<T>` lies at `mutex` in a block of this heap, and stays while the guard lives.
+    /// A `Mutex<T>` lies at `mutex` in a block of this heap, and stays while the guard lives. A child that is forked
+    /// meanwhile does not hold the mutex: it may drop the guard, but not use the value.
     pub unsafe fn lock<T: Relocatable>(&self, mutex: Offset<Mutex<T>>) -> Result<MutexGuard<'_, T>, Error> {
         // SAFETY: a mutex lies there while the guard lives, as this function requires; all of it but the value, which
         // the lock guards, is atomic.

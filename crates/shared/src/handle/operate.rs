@@ -89,8 +89,8 @@ impl SharedHeap {
     /// Frees the block at `offset` and merges it with its free neighbours.
     ///
     /// The block's offset must not be used any more; in particular, no root should point at it. This is safe, as
-    /// offsets are: to access a block, by its address or by a collection that has it, takes a promise that it is not
-    /// freed.
+    /// offsets are: to access a block, by its address, by a word in it or by a collection that has it, takes a promise
+    /// that it is not freed.
     ///
     /// # Errors
     /// [`Error::NotABlock`], [`Error::AlreadyFree`], [`Error::TimedOut`], [`Error::Corrupted`].
@@ -253,8 +253,9 @@ impl SharedHeap {
     /// Returns a reference to the value at `offset`.
     ///
     /// # Safety
-    /// A valid `T` lies at `offset` in a block of this heap; for as long as the reference lives, no process frees the
-    /// block or writes to what is behind the reference (but through atomics).
+    /// A valid `T` lies at `offset` in a block of this heap; for as long as the reference lives, no thread of any
+    /// process frees or resizes the block, or changes what is behind the reference. Words that others change meanwhile
+    /// are read by [`SharedHeap::load_word`].
     #[inline]
     #[must_use]
     pub unsafe fn get<T: Relocatable>(&self, offset: Offset<T>) -> &T {

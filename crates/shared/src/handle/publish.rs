@@ -4,6 +4,7 @@
 //! are one: wherever the process is killed, the survivors find both done or neither.
 
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use heapwright_placement::{AllocateError, Change, Noted};
@@ -29,7 +30,7 @@ impl SharedHeap {
     ///
     /// `fill` gets the block's address and what `word` contained. It runs under the heap's lock: it should be short,
     /// and must not use the heap. Other threads and processes change the word only by this, [`SharedHeap::resize_into`]
-    /// and [`SharedHeap::free_from`]; they may read it at any time.
+    /// and [`SharedHeap::free_from`]; they may read it at any time, by [`SharedHeap::load_word`].
     ///
     /// ```
     /// use heapwright_shared::{Offset, Place, Settings, SharedHeap};
@@ -38,23 +39,32 @@ impl SharedHeap {
     /// let head: Offset<Option<Offset>> = heap.allocate_value(None)?;
     /// heap.set_root("list", head.cast())?;
     /// // Pushes a node whose first word is the link to the next one.
-    /// heap.allocate_into(head, 16, |node, next| {
+    /// let push = |node: std::ptr::NonNull<u8>, next: Option<Offset>| {
     ///     // SAFETY: the block is as long, and no other process has its offset yet.
     ///     unsafe { node.cast::<[u64; 2]>().write([next.map_or(0, Offset::get), 42]) };
-    /// })?;
+    /// };
+    /// // SAFETY: the head of the list is such a word, and stays.
+    /// let node = unsafe { heap.allocate_into(head, 16, push) }?;
+    /// // SAFETY: as above.
+    /// assert_eq!(unsafe { heap.load_word(head) }, Some(node));
     /// # SharedHeap::unlink(&place)?;
     /// # Ok::<(), heapwright_shared::Error>(())
     /// ```
     ///
     /// # Errors
     /// [`Error::NotAWord`]; and as [`SharedHeap::allocate`]. Nothing has changed then.
-    pub fn allocate_into(
+    ///
+    /// # Safety
+    /// The eight bytes at `word` serve as such a word only, and until this returns no other thread of any process frees
+    /// or resizes the block in which they lie.
+    pub unsafe fn allocate_into(
         &self,
         word: Link,
         bytes: usize,
         fill: impl FnOnce(NonNull<u8>, Option<Offset>),
     ) -> Result<Offset, Error> {
-        self.allocate_aligned_into(word, bytes, 1, fill)
+        // SAFETY: the caller's promise.
+        unsafe { self.allocate_aligned_into(word, bytes, 1, fill) }
     }
 
     /// As [`SharedHeap::allocate_into`], for a block that contains the value that `make` returns. `make` gets what
@@ -62,7 +72,10 @@ impl SharedHeap {
     ///
     /// # Errors
     /// As [`SharedHeap::allocate_into`] and [`SharedHeap::allocate_aligned`].
-    pub fn allocate_value_into<T: Relocatable>(
+    ///
+    /// # Safety
+    /// As [`SharedHeap::allocate_into`].
+    pub unsafe fn allocate_value_into<T: Relocatable>(
         &self,
         word: Offset<Option<Offset<T>>>,
         make: impl FnOnce(Option<Offset<T>>) -> T,
@@ -76,10 +89,25 @@ impl SharedHeap {
             // SAFETY: the block is as long and as aligned as a `T`, and no other process knows it yet.
             unsafe { block.cast().write(value) };
         };
-        Ok(self.allocate_aligned_into(word.cast(), size_of::<T>(), align, fill)?.cast())
+        // SAFETY: the caller's promise.
+        Ok(unsafe { self.allocate_aligned_into(word.cast(), size_of::<T>(), align, fill) }?.cast())
     }
 
-    fn allocate_aligned_into(
+    /// Returns what `word` contains, which other threads may change meanwhile.
+    ///
+    /// # Safety
+    /// A word that serves [`SharedHeap::allocate_into`] and its like only lies there, in a block that no thread of any
+    /// process frees or resizes until this returns.
+    #[must_use]
+    pub unsafe fn load_word(&self, word: Link) -> Option<Offset> {
+        // SAFETY: as this function requires; such words are used through atomics.
+        let word = unsafe { self.pointer(word).cast::<AtomicU64>().as_ref() };
+        Offset::new(word.load(Acquire))
+    }
+
+    /// # Safety
+    /// As [`SharedHeap::allocate_into`].
+    unsafe fn allocate_aligned_into(
         &self,
         word: Link,
         bytes: usize,
@@ -106,7 +134,8 @@ impl SharedHeap {
     /// `word` contains no block's offset; and as [`SharedHeap::allocate_into`]. Nothing has changed then.
     ///
     /// # Safety
-    /// Until this returns, no other thread of any process frees or resizes the block, or writes to it.
+    /// As [`SharedHeap::allocate_into`]; and until this returns, no other thread of any process frees or resizes the
+    /// block that the word shows, or writes to it.
     pub unsafe fn resize_into(&self, word: Link, bytes: usize) -> Result<Offset, Error> {
         // SAFETY: the caller's promise.
         self.publish_by(|publisher| unsafe { publisher.resize_into(word, bytes) })
@@ -120,7 +149,10 @@ impl SharedHeap {
     ///
     /// # Errors
     /// [`Error::NotAWord`], also for a word in the block itself; and as [`SharedHeap::deallocate`].
-    pub fn free_from(
+    ///
+    /// # Safety
+    /// As [`SharedHeap::allocate_into`].
+    pub unsafe fn free_from(
         &self,
         word: Link,
         next: impl FnOnce(NonNull<u8>) -> Option<Offset>,

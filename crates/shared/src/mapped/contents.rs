@@ -31,6 +31,13 @@ pub(crate) fn held(place: &Place, file: &SegmentFile, ranges: &[(usize, usize)])
     Ok(held)
 }
 
+/// Verifies that the file is `length` bytes long, as it was made.
+pub(crate) fn verify_length(place: &Place, file: &SegmentFile, length: usize) -> Result<(), Error> {
+    let status = file.status().map_err(|reason| Error::refused(place, 0, reason))?;
+    let (expected, found) = (length as u64, status.length);
+    if found == expected { Ok(()) } else { Err(Error::WrongLength { place: place.clone(), expected, found }) }
+}
+
 /// Reads from the file; what lies behind the end of one that was cut is as good as nothing.
 pub(crate) fn read(place: &Place, file: &SegmentFile, at: usize, buffer: &mut [u8]) -> Result<(), Error> {
     let read = file.read_at(at as u64, buffer);

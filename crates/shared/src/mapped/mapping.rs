@@ -8,6 +8,7 @@ use std::time::Duration;
 use heapwright_os::{Announcement, FileError, Identity, Numbers, Segment, SegmentFile, SharedLock, Taken, TimedOut};
 
 use crate::format::layout::Layout;
+use crate::mapped::contents;
 use crate::mapped::sections::Sections;
 use crate::terms::error::Error;
 use crate::terms::place::Place;
@@ -83,9 +84,7 @@ impl Mapping {
     /// Verifies that the file is as long as it was made: a file that was cut would become as long again by growth,
     /// without its contents.
     pub(crate) fn verify_length(&self) -> Result<(), Error> {
-        let status = self.segment.file().status().map_err(|reason| Error::refused(&self.place, 0, reason))?;
-        let (expected, found) = (self.layout.length() as u64, status.length);
-        if found == expected { Ok(()) } else { Err(Error::WrongLength { place: self.place.clone(), expected, found }) }
+        contents::verify_length(&self.place, self.segment.file(), self.layout.length())
     }
 
     /// Returns how many bytes the system holds for the segment.

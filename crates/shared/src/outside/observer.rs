@@ -10,6 +10,7 @@ use crate::format::layout::Layout;
 use crate::format::process_slot::{Owner, ProcessState};
 use crate::format::root_slot::{self, Root};
 use crate::handle::open::examine;
+use crate::mapped::contents;
 use crate::mapped::copy::Copy;
 use crate::mapped::engine;
 use crate::mapped::sections::Sections;
@@ -119,10 +120,10 @@ impl Observer {
         self.status
     }
 
-    /// Returns the lock's state. Time: one system call.
+    /// Returns the lock's state. Time: two system calls.
     ///
     /// # Errors
-    /// What the system says.
+    /// [`Error::WrongLength`] for a file that was cut short; what the system says.
     pub fn lock(&self) -> Result<LockView, Error> {
         let mut word = [0; 8];
         self.read_file(Header::UNSEALED[0], &mut word)?;
@@ -133,7 +134,8 @@ impl Observer {
     /// Reads everything but the data. Time and memory: proportional to the heap's metadata.
     ///
     /// # Errors
-    /// [`Error::Corrupted`] for what cannot be a heap; what the system says.
+    /// [`Error::Corrupted`] for what cannot be a heap; [`Error::WrongLength`] for a file that was cut short; what the
+    /// system says.
     pub fn picture(&self) -> Result<Picture, Error> {
         let (copy, changed) = self.copy()?;
         let torn = changed || self.lock()?.holder.is_some();
@@ -149,7 +151,8 @@ impl Observer {
     /// Others may write to them meanwhile.
     ///
     /// # Errors
-    /// [`Error::NotABlock`] for an offset outside the data; what the system says.
+    /// [`Error::NotABlock`] for an offset outside the data; [`Error::WrongLength`] for a file that was cut short; what
+    /// the system says.
     pub fn read(&self, offset: Offset, buffer: &mut [u8]) -> Result<usize, Error> {
         let start = usize::try_from(offset.get()).ok().filter(|&at| at >= self.layout.data);
         let rest = start.and_then(|at| self.layout.length().checked_sub(at));
@@ -180,9 +183,10 @@ impl Observer {
         Ok(parts)
     }
 
-    /// Bytes behind the end of a file that was cut short are zero.
+    /// Reads from the file, unless that was cut short.
     fn read_file(&self, at: usize, buffer: &mut [u8]) -> Result<(), Error> {
-        crate::mapped::contents::read(&self.place, &self.file, at, buffer)
+        contents::read(&self.place, &self.file, at, buffer)?;
+        contents::verify_length(&self.place, &self.file, self.layout.length())
     }
 }
 

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::ops::Deref;
 use std::os::unix::fs::FileExt;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -44,6 +45,27 @@ impl Deref for Spot {
 pub fn resize(heap: &SharedHeap, block: Offset, bytes: usize) -> Result<Offset, Error> {
     // SAFETY: no other thread uses the blocks of these tests.
     unsafe { heap.resize(block, bytes) }
+}
+
+/// Allocates a block that a word of this test shows.
+pub fn allocate_into(
+    heap: &SharedHeap,
+    word: Offset<Option<Offset>>,
+    bytes: usize,
+    fill: impl FnOnce(NonNull<u8>, Option<Offset>),
+) -> Result<Offset, Error> {
+    // SAFETY: words of these tests serve as such only, and their blocks stay.
+    unsafe { heap.allocate_into(word, bytes, fill) }
+}
+
+/// Frees the block that a word of this test shows.
+pub fn free_from(
+    heap: &SharedHeap,
+    word: Offset<Option<Offset>>,
+    next: impl FnOnce(NonNull<u8>) -> Option<Offset>,
+) -> Result<Option<Offset>, Error> {
+    // SAFETY: as above.
+    unsafe { heap.free_from(word, next) }
 }
 
 /// Resizes the block that a word shows, which no other thread uses.
