@@ -99,8 +99,8 @@ impl<K: Key, V: Relocatable> AttachedMap<'_, K, V> {
         self.slots_mut()[at].value_mut()
     }
 
-    /// Sets the value of a key; returns the old one. Amortised constant time. If the process is killed meanwhile, a value
-    /// longer than eight bytes that was to be replaced may be half the old and half the new one.
+    /// Sets the value of a key; returns the old one. Amortised constant time. If the process is killed meanwhile, a
+    /// value longer than eight bytes that was to be replaced may be half the old and half the new one.
     ///
     /// # Errors
     /// As [`SharedHeap::allocate`]. Nothing has changed then.
