@@ -41,12 +41,13 @@ fn memory_of_which_nothing_stays_is_retained() {
     cached::set_purging(Purging::Never);
     ready();
     let mut random = common::seeded(1);
-    let tries = (0..20).find_map(|_| {
+    let again = |random: &mut fastrand::Rng| {
         // What is retained because of the try before is forgotten.
         sleep(Duration::from_secs(2));
-        swing(&mut random)
-    });
-    let (swings, elapsed) = tries.expect("the machine has some time for the test");
+        swing(random)
+    };
+    let measured = swing(&mut random).or_else(|| (0..20).find_map(|_| again(&mut random)));
+    let (swings, elapsed) = measured.expect("the machine has some time for the test");
     println!("purged in each swing: {swings:?}");
     assert!(swings[0] > ALL / 4, "{swings:?}");
     // One at first, and others after 0.2, 0.4 and 0.8 seconds and 1.6 each from then on, in which memory is retained.

@@ -389,8 +389,9 @@ hw_status hw_shared_resize_in_place(hw_shared *heap, uint64_t offset, size_t siz
 /* Blocks that a word of the segment shows. The word is eight bytes of another used block, aligned to eight, and contains
  * the offset of a block or 0. The word changes in the same step as the heap: wherever the process is killed, the
  * survivors find both done or neither, and nothing leaks. Processes change the word only by these calls, and no thread
- * frees or resizes the block in which it lies meanwhile; they may read it at any time. The callbacks run under the heap's lock: they should be short and must not use the heap, but for
- * hw_shared_pointer_of. Where there is no such word, all return HW_NOT_A_BLOCK. `offset` may be null. */
+ * frees or resizes the block in which it lies meanwhile; they may read it at any time, atomically. The callbacks run
+ * under the heap's lock: they should be short and must not use the heap, but for hw_shared_pointer_of. Where there is
+ * no such word, all return HW_NOT_A_BLOCK. `offset` may be null. */
 
 /* Fills a new block before the word shows it. `old` is what the word contained: the next node of a list, for example. */
 typedef void (*hw_shared_filler)(void *block, uint64_t old, void *context);
